@@ -1,27 +1,27 @@
-# Every command of the project. `make run` and `make test` are each enough on a fresh Debian 12 that has nothing but
-# the Swift toolchain: scripts/setup.sh installs what is missing, and is silent and fast where nothing is.
+# Every command of the project. `make run` and `make test` each work on a fresh Debian 12 with only the Swift toolchain:
+# scripts/setup.sh installs what is missing, and is silent and fast if nothing is.
 
 SHELL := /bin/bash
 # Imports point down only: an import of a module that a target does not declare fails the build.
 CHECKED := --explicit-target-dependency-import-check error
-# Exclusive access to memory is proven by the compiler where it can be and checked at run time where it cannot. Those
-# checks run in every debug build, so in all tests; here they are left out: they are 10 % of the instructions of a
-# request that is answered at once, and 19 % of one that is delivered to a device (callgrind, the work of `make bench-ingest`).
+# The compiler proves exclusive access to memory where it can, and otherwise checks it at run time. Debug builds, and so
+# all tests, have these checks; release builds leave them out, because they are 10 % of the instructions of a request
+# that is answered at once, and 19 % of one delivered to a device (callgrind, the work of `make bench-ingest`).
 OPTIMISED := -c release -Xswiftc -enforce-exclusivity=unchecked
-# What swift-format reads, as far as it exists.
+# The existing paths that swift-format checks.
 FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
-# Seconds for each fuzzing target.
+# Seconds per fuzzing target.
 SECONDS ?= 20
-# How often `make crash` kills the service.
+# Number of kills of `make crash`.
 KILLS ?= 100
-# Of simulations: seconds that they take, and simulated hours of traffic in each.
+# Seconds of simulations, and simulated hours of traffic in each.
 DURATION ?= 60
 HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run test docs sim screenshots lint format fuzz crash clean setup
 .PHONY: bench allocations
-# `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
+# `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
 
 help: ## Show this list
@@ -39,7 +39,7 @@ release: setup ## Build everything optimised
 run: release ## Run a service with a device and send it a push (ONCE=1 stops after that; PORT=2197)
 	@scripts/run.sh
 
-# `swift build` comes first so that a build that fails is not reported as a test that fails.
+# `swift build` comes first, so that a failed build is not reported as a failed test.
 test: ## Build and run all tests (FILTER=name runs some)
 	@scripts/setup.sh test
 	swift build --build-tests $(CHECKED)
@@ -70,7 +70,7 @@ crash: release ## Kill the service KILLS=100 times under load and account for al
 	Tests/Crash/run.sh --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 	Tests/Crash/feedback.py $(if $(SEED),--seed $(SEED))
 
-bench: release ## Measure everything beside its yardstick, or some rows (ROWS="idle ingest.stored", ARGUMENTS=...)
+bench: release ## Compare everything with its yardstick, or some rows (ROWS="idle ingest.stored", ARGUMENTS=...)
 	@scripts/setup.sh test
 	@scripts/setup.sh bench
 	Benchmarks/bench.py $(ROWS) $(ARGUMENTS)
@@ -81,7 +81,7 @@ bench-%: release
 	@scripts/setup.sh bench
 	Benchmarks/bench.py $* $(ARGUMENTS)
 
-# Counts are exact, so they may fail a build; times may not.
+# Counts are exact, so they can fail a build; times cannot.
 allocations: release ## Count heap allocations for each message, against their ceilings
 	@scripts/setup.sh allocations
 	Benchmarks/allocations.py

@@ -1,9 +1,9 @@
 /* Counts a process's heap allocations, for Benchmarks/ingest.py: preloaded into a server, it adds to two 64-bit numbers
- * (calls, bytes asked for) at the start of the file that APUS_ALLOC_COUNT names. The file is mapped, so that the
- * benchmark reads it at any time without a word to the server.
+ * (calls, requested bytes) at the start of the file that APUS_ALLOC_COUNT names. The file is mapped, so that the
+ * benchmark can read it at any time without contacting the server.
  *
- * Memory comes from glibc's own entry points, since looking the next `malloc` up with dlsym would allocate on the way.
- * So it is not for a program linked with another allocator, whose `free` would be handed glibc's memory. */
+ * Memory comes from glibc's own entry points, because looking up the next `malloc` with dlsym would allocate. So it
+ * does not work with a program linked with another allocator, whose `free` would get glibc's memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ struct counts {
   _Atomic unsigned long calls, bytes;
 };
 
-/* What is allocated before the file is mapped goes here and is never read: it is not part of any request. */
+/* Counts allocations before the file is mapped. Never read, because they belong to no request. */
 static struct counts early;
 static struct counts *counts = &early;
 

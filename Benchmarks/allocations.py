@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Heap allocations for each message on the hot paths, and the ceilings that a check holds them to.
+"""Heap allocations per message on the hot paths, checked against ceilings.
 
     make allocations                             fails where a path allocates more than its ceiling
     Benchmarks/allocations.py --rows client      some of them; --json prints them as JSON
-    Benchmarks/allocations.py --set              writes the ceilings anew, from what was counted
+    Benchmarks/allocations.py --set              updates the ceilings from the counts
 
-alloc_count.c is preloaded into the program and counts calls of malloc and its like. Each figure is the difference of
-two runs, a large and a small one, through the difference of their messages: what a connection, a handshake or the start
-of a program allocates cancels out. Counts do not depend on how busy the machine is, but for two things. What other
-threads allocate meanwhile only adds to a count, so the least of several pairs counts. And where messages gather in
-batches (a turn of the loop, a commit group, a TLS record), a busy machine has others: a ceiling leaves room for that,
-`room` in allocation-ceilings.json.
+alloc_count.c is preloaded into the program and counts calls of malloc and similar functions. Each figure is the
+difference of two runs, a large and a small one, divided by the difference of their messages, so allocations of a
+connection, a handshake or the start of a program cancel out. Counts do not depend on the machine's load, with two
+exceptions. Allocations of other threads only increase a count, so the minimum of several pairs is used. And batches (a
+turn of the loop, a commit group, a TLS record) vary with the load: `room` in allocation-ceilings.json allows for that.
 
 Rows:
   http2-not-stored, http2-stored, http2-delivered    as those of ingest.py, in the service, for each request
@@ -39,20 +38,20 @@ CEILINGS = ROOT / "Benchmarks/allocation-ceilings.json"
 PATHS = ["http2-not-stored", "http2-stored", "http2-delivered", "http2-delivered-alone", "binary-admitted",
          "binary-delivered", "device-received", "device-received-alone", "client-bulk", "client-single"]
 SMALL, LARGE = 4_000, 24_000
-# Of those that go one by one.
+# Of the rows that send one notification at a time.
 FEW = 1_000, 6_000
 PAIRS = 3
-# A ceiling that is further above than its room and this is worth lowering.
+# A ceiling above the figure by more than its room and this should be lowered.
 WORTH_LOWERING = 0.3
 
 
 def counted(pairs, small=SMALL, large=LARGE):
-    """The least of the pairs: calls for each message. `pairs` runs a number of messages and returns what it counted."""
+    """The minimum of the pairs: calls per message. `pairs` runs a number of messages and returns the count."""
     return min((pairs(large) - pairs(small)) / (large - small) for _ in range(PAIRS))
 
 
 class Counter:
-    """A file into which a program counts."""
+    """A file with a program's counts."""
 
     def __init__(self, library, file):
         self.file = pathlib.Path(file)
@@ -65,7 +64,7 @@ class Counter:
 
 
 class Service(ingest.Ingest):
-    """The service, counted, with its devices away or connected."""
+    """The counted service, with its devices offline or connected."""
 
     def __init__(self, options, scratch):
         super().__init__(options, scratch)
@@ -89,7 +88,7 @@ class Service(ingest.Ingest):
 
     def service_rows(self):
         counter = Counter(self.library, self.scratch / "service.counts")
-        # One worker: with two it is chance how many messages cross over.
+        # One worker: with two, the number of messages that cross over would be random.
         self.server = self.serve(1, self.processors, counter.environment, http2=f"127.0.0.1:{self.http2_port}",
                                  gateway=f"127.0.0.1:{self.port}")
         self.counter = counter
@@ -99,7 +98,7 @@ class Service(ingest.Ingest):
         self.figures["binary-admitted"] = self.pairs(self.frames, "+0")
         devices = Counter(self.library, self.scratch / "fleet.counts")
         fleet = self.start_fleet(cpus=self.processors, environment=devices.environment)
-        # What was stored for them comes first.
+        # Stored notifications are delivered first.
         stored = self.options.devices
         self.http2(stored, 3600)
         for name, load, sizes in [("", self.http2, (SMALL, LARGE)), ("-alone", self.one_by_one, FEW)]:
@@ -112,7 +111,7 @@ class Service(ingest.Ingest):
         self.server.stop()
 
     def pairs(self, load, expiration, other=None, others=None, sizes=None):
-        """Counts of the service; what another program counts for each message meanwhile goes to `others`."""
+        """Counts of the service; counts of another program per message are added to `others`."""
         small, large = sizes or (SMALL, LARGE)
         load(small, expiration)
         self.server.settled_cpu_seconds()
@@ -171,19 +170,19 @@ class Service(ingest.Ingest):
 
 
 def verdicts(figures, ceilings):
-    """A line for each path, and whether one is above its ceiling."""
+    """A line per path, and whether one exceeds its ceiling."""
     lines, bad = [], False
     for name, figure in figures.items():
         known = ceilings.get(name)
         if known is None:
-            lines.append(f"{name:22} {figure:8.3f}  has no ceiling: `Benchmarks/allocations.py --set` writes one")
+            lines.append(f"{name:22} {figure:8.3f}  has no ceiling: set one with `Benchmarks/allocations.py --set`")
             bad = True
             continue
         limit = known["ceiling"]
         if figure > limit:
             lines.append(
-                f"{name:22} {figure:8.3f}  MORE than its ceiling of {limit}: a change allocates on this path. Take "
-                f"that out, or raise the ceiling in {CEILINGS.relative_to(ROOT)} and say why")
+                f"{name:22} {figure:8.3f}  MORE than its ceiling of {limit}: a change allocates on this path. Remove "
+                f"the allocation, or raise the ceiling in {CEILINGS.relative_to(ROOT)} and explain why")
             bad = True
         elif figure < limit - known["room"] - WORTH_LOWERING:
             lines.append(f"{name:22} {figure:8.3f}  its ceiling of {limit} can be lowered to "
@@ -196,7 +195,7 @@ def verdicts(figures, ceilings):
 def main():
     parser = harness.parser_for(__doc__)
     parser.add_argument("--rows", nargs="+", choices=["service", "client"], default=["service", "client"])
-    parser.add_argument("--set", action="store_true", help="write the ceilings anew")
+    parser.add_argument("--set", action="store_true", help="update the ceilings")
     options = parser.parse_args()
     options.devices = 100
     if options.json:
@@ -220,7 +219,7 @@ def main():
         lines = (f'  "{name}": {json.dumps(known)}' for name, known in ceilings.items())
         CEILINGS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     lines, bad = verdicts(figures, ceilings)
-    say("Heap allocations for each message:")
+    say("Heap allocations per message:")
     for line in lines:
         say("  " + line)
     say(f"({time.monotonic() - began:.0f} s)")

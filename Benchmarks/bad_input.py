@@ -1,39 +1,38 @@
 #!/usr/bin/env python3
-"""What peers with bad manners cost the others: latency beside the undisturbed one, and memory.
+"""What misbehaving peers cost the others: latency compared with an undisturbed run, and memory.
 
     make bench ROWS=bad-input                          all rows, as a table
     Benchmarks/bad_input.py --rows slow-reader die     some of them, after `make release`
 
-100 good devices get 500 notifications a second (`apus-bench push`), for some seconds undisturbed, then for as long
-while `apus-bench fleet --misbehave` has 500 others, with good certificates, do what no device should. They go, and the
-next slice is undisturbed again: a neighbour of the machine that comes in the middle of it all meets both. The service
-has one worker on processor 0; all others share processor 1, the bad ones at the lowest priority, so that what the good
-ones wait for is the service. Beside peers without credentials the good ones have real-time priority (SCHED_FIFO; it
-takes root): they would wait for the attackers' threads now and then, up to 4 ms, in a row that has nothing to do with
-the service. Each kind has a service and a fleet of its own.
+100 good devices get 500 notifications per second (`apus-bench push`), first undisturbed, then for the same time while
+`apus-bench fleet --misbehave` runs 500 misbehaving devices with valid certificates. Undisturbed and disturbed slices
+alternate, so that other load on the machine affects both. The service has one worker on processor 0; everything else
+shares processor 1, misbehaving devices at the lowest priority, so that good devices wait only for the service. Next to
+peers without credentials, good devices have real-time priority (SCHED_FIFO, which needs root), because otherwise they
+would sometimes wait up to 4 ms for the attackers' threads. Each kind has a separate service and fleet.
 
-Rows, each the good devices' p99, undisturbed and disturbed:
-  slow-reader        read a byte a second and acknowledge nothing; 500 notifications a second go to them, too
-  one-byte-writer    send each byte in a TLS record and a segment of its own
-  half-open          connect and say nothing
-  handshake-stall    say half a ClientHello
-  connection-flood   shake hands, close, and come again at once, from one address
-  die                are gone without a FIN, while 500 notifications a second go to them
-Each is followed by a row of the service's memory: what it took more at most, for each of the bad peers.
+Rows, each with the good devices' p99, undisturbed and disturbed:
+  slow-reader        read one byte per second and acknowledge nothing; they also get 500 notifications per second
+  one-byte-writer    send each byte in a separate TLS record and segment
+  half-open          connect and send nothing
+  handshake-stall    send half a ClientHello
+  connection-flood   complete the handshake, close, and connect again at once, from one address
+  die                disappear without a FIN, while they get 500 notifications per second
+Each is followed by a row with the service's peak of additional memory per misbehaving peer.
 
-Rows of peers without credentials on the providers' listener (strangers.c), each from one address, which is also that of
-the good ones (-1), and from 200 others (-200). The provider connects anew for each slice. Goal: twice the undisturbed
-p99, and no good request refused:
+Rows of peers without credentials on the listener for providers (strangers.c), each from the address of the good
+provider (-1), and from 200 other addresses (-200). The provider reconnects for each slice. Goal: twice the undisturbed
+p99, and no good request rejected:
   streams      40 or 200 connections, each opening 1,000 requests without acknowledging SETTINGS
   trailers     as many with trailers that expand to 480,000 bytes each
   settings     as many with 1,000 open requests and SETTINGS of 2,730 entries
   handshakes   5,000 that never answer the service's part of the handshake
-  connections  5,000 that say nothing, at a service that may have 4,096 descriptors
-Each prints, behind its name:
+  connections  5,000 that send nothing, to a service with at most 4,096 descriptors
+Each prints, after its name:
   -devices   the good devices' p99
-  -provider  p99 of the answers to the good provider
-  -refused   its requests that were not accepted, of all slices together
-  -memory    of the service within a minute after the last slice, beside what it was before. Goal: 1.1.
+  -provider  p99 of the responses to the good provider
+  -refused   its requests that were not accepted, of all slices
+  -memory    of the service within a minute after the last slice, compared with before. Goal: 1.1.
 """
 
 import json
@@ -51,20 +50,20 @@ from rows import Row, Suite
 
 RATE = 500
 KINDS = {
-    "slow-reader": "devices that read a byte a second", "one-byte-writer": "that write a byte at a time",
-    "half-open": "that say nothing", "handshake-stall": "that stop in their first message",
-    "connection-flood": "that come and go", "die": "that are gone without a word"}
+    "slow-reader": "devices that read one byte per second", "one-byte-writer": "that write one byte at a time",
+    "half-open": "that send nothing", "handshake-stall": "that stop in their first message",
+    "connection-flood": "that reconnect all the time", "die": "that disappear silently"}
 ADDRESSES = (1, 200)
 STRANGERS = {
     "streams": "connections that open requests before they acknowledge SETTINGS",
     "trailers": "with trailers that expand", "settings": "that send long SETTINGS",
-    "handshakes": "handshakes that stay half open", "connections": "connections that say nothing"}
+    "handshakes": "handshakes that never complete", "connections": "connections that send nothing"}
 MANY = {"handshakes", "connections"}
 DESCRIPTORS = 4096
 P99_GOAL, MEMORY_GOAL, MEMORY_SECONDS = 2, 1.1, 60
-# Those that have tokens, to which notifications go.
+# The kinds with tokens, which get notifications.
 RECEIVERS = ("slow-reader", "die")
-# Numbers of devices that no good one has.
+# Device numbers that no good device has.
 FIRST_BAD = 1_000_000
 
 
@@ -83,7 +82,7 @@ class BadInput(latency.Paced):
         if kind in RECEIVERS:
             bad.wait_until(self.bad_tokens.exists, "the tokens of bad devices", 600)
         elif kind == "one-byte-writer":
-            # At a byte in two milliseconds this takes its time, in which they are at work.
+            # One byte per two milliseconds makes this slow, and meanwhile they are active.
             time.sleep(2)
         else:
             bad.wait_until(lambda: self.bad_status().get("connected", 0) >= self.options.bad * 0.9
@@ -94,7 +93,7 @@ class BadInput(latency.Paced):
         return json.loads(self.status_file.read_text()) if self.status_file.exists() else {}
 
     def slice(self, fleet, kind=None):
-        """The good devices' latencies. With a kind, notifications go to the bad devices as well."""
+        """The good devices' latencies. With a kind, the bad devices get notifications too."""
         other = None
         if kind in RECEIVERS:
             other = Process(["taskset", "-c", LOAD_CPU, *self.push_command(
@@ -106,7 +105,7 @@ class BadInput(latency.Paced):
         return figures
 
     def disturbed(self, fleet, kind):
-        """The good devices' latencies beside bad ones, what these came to, and the service's memory with them."""
+        """The good devices' latencies next to bad ones, the status of the bad ones, and the service's memory."""
         bad = self.start_bad(kind)
         if kind == "die":
             bad.child.send_signal(signal.SIGUSR2)
@@ -145,7 +144,7 @@ class BadInput(latency.Paced):
 
 
     def paced(self, fleet):
-        """Latencies of one slice whose requests may be refused: to the devices, to the provider, and how many were."""
+        """One slice whose requests may be rejected: latencies to devices and provider, and the number of rejections."""
         urgency = ["chrt", "--fifo", "1"] if harness.may_be_urgent() else []
         said = json.loads(harness.output_of(
             *urgency, "taskset", "-c", LOAD_CPU, *self.push_command(RATE, self.options.seconds)))
@@ -155,7 +154,7 @@ class BadInput(latency.Paced):
         return figures["p99_us"], said["request_latency"]["p99_us"], refused
 
     def attacked(self, fleet, program, kind, addresses):
-        """The same beside strangers, what these came to, and the service's memory with them."""
+        """The same next to untrusted peers, with their counts and the service's memory."""
         count = 5000 if kind in MANY else max(40, addresses)
         strangers = Process([program, kind, self.http2_port, count, addresses], [LOAD_CPU],
                             self.scratch / "strangers.log", idle=True)
@@ -171,7 +170,7 @@ class BadInput(latency.Paced):
         return figures, state, memory
 
     def memory_afterwards(self, goal):
-        """The service's memory when it is down at a goal, or a minute after; and the seconds until then."""
+        """The service's memory once it has fallen to the goal, or after a minute; and the seconds until then."""
         began = time.monotonic()
         while (memory := idle.user_bytes(self.server)) > goal and time.monotonic() - began < MEMORY_SECONDS:
             time.sleep(1)
@@ -186,7 +185,7 @@ class BadInput(latency.Paced):
                                  descriptors=DESCRIPTORS if kind == "connections" else None)
         fleet = self.start_fleet(urgent=True)
         self.paced(fleet)
-        # At once: what pushes themselves take until the store has been compacted is no part of an attack.
+        # At once: memory that pushes use until the store is compacted is not caused by the attack.
         before = most = idle.user_bytes(self.server)
         self.server.settled_cpu_seconds()
         quiet, beside, states = [], [], []
@@ -197,7 +196,7 @@ class BadInput(latency.Paced):
             states.append(state)
             most = max(most, memory)
             say(f"  {index + 1:2} p99 of devices {figures[0]:7,} us ({quiet[-1][0]:,}), of answers {figures[1]:7,} us "
-                f"({quiet[-1][1]:,}), {figures[2]} refused; CPU of attackers {state['attacker_cpu']:.0%}, of the "
+                f"({quiet[-1][1]:,}), {figures[2]} rejected; CPU of attackers {state['attacker_cpu']:.0%}, of the "
                 f"service {state['server_cpu']:.0%}; {state['made']:,} connections, {state['handshakes']:,} handshakes,"
                 f" {state['sent'] / 2**20:,.1f} MB; {memory / 2**20:.0f} MB")
         after, seconds = self.memory_afterwards(before * MEMORY_GOAL)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""All benchmarks as one table: each row is Apus beside its yardstick, in the same run on the same machine.
+"""All benchmarks as one table: each row compares Apus with a yardstick, in the same run on the same machine.
 
     make bench                                    everything (an hour and a half)
     make bench ROWS="idle ingest.stored"          some suites, some rows of a suite
     make bench ARGUMENTS="--json after.json"      the same as JSON, for compare.py
-    make bench ARGUMENTS=--quick                  small sizes: does each row work? No figures
+    make bench ARGUMENTS=--quick                  small sizes, to check that each row works; no meaningful figures
     Benchmarks/bench.py --list                    the rows, each with a sentence
 
-Peers come from Debian's packages (scripts/setup.sh bench) and are started and stopped here, on free ports of loopback.
-Servers run on one processor and load on another; the machine should have nothing else to do. What each row does is said
-at the top of the suite's file, and Documentation/performance.md says what came out. Options of a suite (its --help) are
-passed on to those that have them. A suite that fails leaves the others alone, and makes the exit code 1.
+Yardsticks come from Debian packages (scripts/setup.sh bench) and are started and stopped here, on free loopback ports.
+Servers run on one processor and load on another; the machine should be otherwise idle. The top of each suite's file
+describes its rows, and Documentation/performance.md has results. Options of a suite (see its --help) are passed on to
+the suites that have them. If a suite fails, the others still run, and the exit code is 1.
 """
 
 import importlib
@@ -34,41 +34,41 @@ def suites():
 
 
 def suites_with(known, row):
-    """Those that have a row of that name."""
+    """The suites that have a row with this name."""
     found = [name for name, suite in known.items() if row in suite.rows]
-    check(found, f"there is no suite or row {row!r}. There are the suites {' '.join(known)}, and --list")
+    check(found, f"unknown suite or row {row!r}. The suites are {' '.join(known)}; --list shows all rows")
     return found
 
 
 def chosen(known, wanted):
-    """The names of rows by suite, in the order of the suites."""
+    """Row names by suite, in the order of the suites."""
     picked = {}
     for word in wanted or list(known):
         suite, _, row = word.partition(".")
         for each in [suite] if suite in known else suites_with(known, suite):
             there = known[each].rows
-            # A row by itself is one of each suite that has it; a suite by itself has all of its rows.
+            # A row name alone selects it in each suite that has it; a suite name alone selects all of its rows.
             only = row or (word if word not in known else "")
             check(not only or only in there,
-                  f"{each} has no row {only!r}, but: {' '.join(there)} (those that it prints may be finer)")
+                  f"{each} has no row {only!r}; its rows are {' '.join(there)} (printed rows may be finer)")
             picked.setdefault(each, set()).update([only] if only else there)
     return {name: [row for row in known[name].rows if row in picked[name]] for name in known if name in picked}
 
 
 def options_of(known, names, arguments):
-    """Of each suite. What stands on the command line must be known to one of them at least."""
+    """The options of each suite. Every option on the command line must be known to at least one suite."""
     options, unknown = {}, set(arguments)
     for name in names:
         parser = rows.Arguments(known[name])
         options[name], rest = parser.parse_known_args(arguments)
         parser.fill(options[name])
         unknown &= set(rest)
-    check(not unknown, f"no suite knows {' '.join(sorted(unknown))}")
+    check(not unknown, f"unknown options: {' '.join(sorted(unknown))}")
     return options
 
 
 def run(known, picked, options, record):
-    """The rows that came, and what failed; ``record`` gets both after each suite, so that an end midway loses one."""
+    """The results and failures; ``record`` gets both after each suite, so that an interruption loses only one suite."""
     results, failed = [], {}
     for name, wanted in picked.items():
         options[name].rows = wanted
@@ -77,7 +77,7 @@ def run(known, picked, options, record):
         try:
             known[name].run(options[name], results)
         except KeyboardInterrupt:
-            failed[name] = "it was interrupted"
+            failed[name] = "interrupted"
             break
         except SystemExit as end:
             if end.code == 143:
@@ -95,7 +95,7 @@ def run(known, picked, options, record):
 def main():
     parser = rows.Arguments()
     parser.description = __doc__
-    parser.add_argument("names", nargs="*", metavar="ROW", help="a suite, a row, or SUITE.ROW; all without any")
+    parser.add_argument("names", nargs="*", metavar="ROW", help="a suite, a row, or SUITE.ROW (default: everything)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write machine and rows to FILE")
     parser.add_argument("--list", action="store_true", help="list suites and rows")
     options, rest = parser.parse_known_args()
@@ -105,7 +105,7 @@ def main():
             for row, sentence in suite.rows.items():
                 print(f"{name + '.' + row:28} {sentence}")
         return
-    # A word behind an option of a suite is that option's value, and is not taken for a row.
+    # A word after a suite's option is its value, not a row.
     rows_known = {*known, *(row for suite in known.values() for row in suite.rows)}
     names = [word for word in options.names if word.partition(".")[0] in rows_known]
     picked = chosen(known, names)
@@ -123,11 +123,11 @@ def main():
     results, failed = run(known, picked, options_of(known, picked, arguments), record)
     say("\n" + rows.table(results))
     missed = [row.name for row in results if row.met is False]
-    say(f"\n{len(results)} rows; goals missed: {', '.join(missed) or 'none'}")
+    say(f"\n{len(results)} {'row' if len(results) == 1 else 'rows'}; goals missed: {', '.join(missed) or 'none'}")
     for name, why in failed.items():
         say(f"FAILED: {name}: {why.strip().splitlines()[-1] if why else ''}")
     if options.quick:
-        say("Sizes were small (--quick): these are no figures.")
+        say("Sizes were small (--quick): the figures mean nothing.")
     sys.exit(1 if failed else 0)
 
 

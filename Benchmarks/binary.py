@@ -1,42 +1,42 @@
 #!/usr/bin/env python3
-"""CPU per notification through the binary interface, with a plain TLS sink as the yardstick in the same run.
+"""CPU per notification on the binary interface, with a plain TLS sink as the yardstick in the same run.
 
     make bench ROWS=binary                     all rows, as a table
     Benchmarks/binary.py --rows flood --json   one of them as JSON, after `make release`
 
 `apus-bench binary` sends command 2 frames of 300 bytes on one connection (TLS 1.3, AES-128-GCM, a provider's
-certificate) to the tokens of 1,000 devices in turn, either packed into TLS records of 16 KB or each frame in a record
-of its own, as the old sender libraries do it. Behind them goes a frame that no service takes: its error packet tells
-that all others were processed. tls_sink.c gets the same bytes, decrypts them and throws them away; it reads 64 KB at a
-time from its socket, as Apus does. Servers run on processor 0, load and devices on processor 1, slice by slice in
-alternation. What counts is the CPU time of the server's process, user and system, all threads, for each frame.
+certificate) to the tokens of 1,000 devices in turn, either packed into TLS records of 16 KB or each frame in a separate
+record, as legacy sender libraries do. After them it sends a frame that every service rejects; its error packet confirms
+that all others were processed. tls_sink.c gets the same bytes, decrypts and discards them; like Apus, it reads 64 KB at
+a time from its socket. Servers run on processor 0, load and devices on processor 1, in alternating slices. The figure
+is the CPU time of the server process, user and system, all threads, per frame.
 
 Rows:
-  admitted   the devices are away, expiration 0: parse, authenticate the token, validate the payload, decide, discard.
-             Goal: at most 2.5 times what the sink takes for packed records, and no more than it takes where each frame
-             has a record. Payloads are those of one template, as a campaign's are, and differ in their last member;
-             "unlike" ones differ in the first, so that nothing is known of one from the one before. With two workers
-             (on the same processor) half of the frames cross over to the worker of their device.
+  admitted   the devices are offline, expiration 0: parse, check the token, validate the payload, decide, discard.
+             Goal: at most 2.5 times the sink's cost for packed records, and at most the sink's cost for one frame per
+             record. Payloads come from one template, as in a campaign, and differ in their last member; "unlike" ones
+             differ in the first, so that nothing can be reused from the previous one. With two workers (on the same
+             processor) half of the frames cross over to the worker of their device.
   delivered  1,000 devices are connected and acknowledge, expiration in an hour: the same, a frame out and one in.
-  client     The other side: BinaryClient, the client library's half for the binary interface, sends to the sink. Its
-             rate in bytes a second beside that of `apus-bench binary`, which only copies frames that it made before, to
-             the same sink in alternation; the CPU of the client's process, and of the sink, for each notification.
-             Silence of 100 ms counts as acceptance. Goal: 0.5 of the sink's rate.
-  flood      A good connection to a listener that confirms (+confirm) sends one notification at a time, expiration 0,
-             to devices that are away and belong to its own worker: the time to the confirmation, undisturbed and while
-             connections flood the OTHER worker, each with a handshake, a provider's certificate, one bad notification,
-             its error packet and a close. Goal: p99 at most twice the undisturbed one.
+  client     The other side: BinaryClient of the client library sends to the sink. Its rate in bytes per second is
+             compared with that of `apus-bench binary`, which only copies prepared frames, to the same sink in
+             alternation; also the CPU time of client and sink per notification. Silence of 100 ms counts as
+             acceptance. Goal: 0.5 of the sink's rate.
+  flood      A good connection to a listener that confirms (+confirm) sends one notification at a time, expiration 0, to
+             offline devices of its own worker: the time to the confirmation, undisturbed and while connections flood
+             the OTHER worker, each with a handshake, a provider's certificate, one bad notification, its error packet
+             and a close. Goal: p99 at most twice the undisturbed one.
 
-How the flood is kept to one worker: the system spreads connections over workers by a hash of both sides' addresses and
-ports, so the script first connects from many ports and looks in /proc which worker's thread woke up; in the same way
-it finds out which devices belong to which worker. Each worker has a processor of its own. The good client shares the
-first with the good worker (one of the two waits while the other works). The flooding client shares the second with the
-flooded worker, at the lowest priority: the worker serves the flood as fast as it can, and the two fill the processor.
-What two processors cannot show is a flood that leaves its worker no time at all. What is left of a difference are locks
-and queues that workers share, and caches, memory and hyper-threads, which no program can keep apart. The second line,
-devices of the flooded worker, has no goal: it waits for that worker, and that worker for its processor.
+How the flood is limited to one worker: the system assigns connections to workers by a hash of both sides' addresses and
+ports. The script first connects from many ports and checks in /proc which worker's thread woke up; in the same way it
+finds out which devices belong to which worker. Each worker has its own processor. The good client shares the first with
+the good worker (one waits while the other works). The flooding client shares the second with the flooded worker, at the
+lowest priority: the worker serves the flood as fast as it can, and the two fill the processor. Two processors cannot
+show a flood that leaves its worker no time at all. The remaining difference comes from locks and queues that workers
+share, and from caches, memory and hyper-threads. The second line, devices of the flooded worker, has no goal: it waits
+for that worker, and that worker for its processor.
 
-Lower is better everywhere but for the rate.
+Lower is better, except for the rate.
 """
 
 import json
@@ -85,19 +85,19 @@ class Binary(harness.Bench):
         return sink
 
     def send(self, port, frames, *extra, cpu=LOAD_CPU, tokens=None):
-        """One connection's worth of frames; the sender fails unless the other side took all of them."""
+        """The frames of one connection; the sender fails unless the peer accepted all of them."""
         return json.loads(output_of(
             "taskset", "-c", cpu, self.apus_bench, "binary", "--connect", f"127.0.0.1:{port}", *self.provider,
             "--tokens", tokens or self.tokens_file, "--frames", frames, *extra))
 
     def timed(self, server, port, frames, *extra):
-        """CPU microseconds for each frame of one slice, and what the sender said."""
+        """CPU microseconds per frame of one slice, and the sender's output."""
         before = server.settled_cpu_seconds()
         sent = self.send(port, frames, *extra)
         return (server.settled_cpu_seconds() - before) * 1e6 / frames, sent
 
     def compare(self, contestants, frames, records):
-        """Slices of every contestant in alternation: name, server, port, options. The costs of each, and its cipher."""
+        """Alternating slices of all contestants (name, server, port, options). Returns their costs and ciphers."""
         costs, ciphers = {}, {}
         for _, _, port, extra in contestants:
             self.send(port, frames // 10, "--records", records, *extra)  # Warms caches up, not counted.
@@ -160,7 +160,7 @@ class Binary(harness.Bench):
         sink = self.start_sink()
         for payload in (239, 1963):  # Frames of 300 and of 2,024 bytes.
             count = frames * 300 // (payload + 61)
-            # It makes the memory that the window needs, once for a connection's life.
+            # Allocates the memory of the window, once per connection.
             warm_up = count // 5
             say(f"\nclient, frames of {payload + 61} bytes; {self.options.slices} slices of {count:,} each")
             rates, costs = {"client": [], "load": []}, {"client": [], "sink": []}
@@ -212,7 +212,7 @@ class Binary(harness.Bench):
         apus.stop()
 
     def latencies(self, workers, flooded, source, flood_sources, tokens):
-        """p50 and p99 of each slice, undisturbed and under flood, and how dense the flood was."""
+        """p50 and p99 of each slice, undisturbed and flooded, and the density of the flood."""
         file = self.scratch / "flood.tokens"
         file.write_text("".join(f"{token}\n" for token in tokens))
         figures, connections, busy = {"undisturbed": [], "flooded": []}, [], []
@@ -230,7 +230,7 @@ class Binary(harness.Bench):
                 if flood:
                     seconds = time.monotonic() - flood.began
                     said = json.loads(flood.stop().splitlines()[-1])
-                    check(said["answered"] >= 0.9 * said["connections"] > 0, f"the flood was not answered: {said}")
+                    check(said["answered"] >= 0.9 * said["connections"] > 0, f"the flood got no responses: {said}")
                     connections.append(said["connections"] / seconds)
                     busy.append(share)
         return figures, {"flood_connections_per_second": round(statistics.median(connections)),
@@ -250,7 +250,7 @@ class Workers:
     """The threads of a service's workers and of their acceptors, and what /proc says about them."""
 
     def __init__(self, server, count):
-        # A thread names itself, which may be after the doors are open.
+        # A thread sets its own name, possibly after the listeners are open.
         server.wait_until(lambda: len(self.find(server, "worker")) == len(self.find(server, "accept")) == count,
                           f"{count} threads of workers and of acceptors")
         self.tasks = self.find(server, "worker")
@@ -268,7 +268,7 @@ class Workers:
             os.sched_setaffinity(int(task.name), {cpu})
 
     def wakeups(self):
-        """How often each has gone to sleep so far."""
+        """How often each thread has slept so far."""
         return {name: int((task / "status").read_text().split("\nvoluntary_ctxt_switches:")[1].split()[0])
                 for name, task in self.tasks.items()}
 
@@ -280,7 +280,7 @@ class Workers:
 
 
 class Probe:
-    """Finds out which worker a connection or a device belongs to, by who wakes up."""
+    """Finds the worker of a connection or a device by checking which thread wakes up."""
 
     FIRST_PORT = 20_001  # Below the ports that the system gives out.
 
@@ -314,14 +314,14 @@ class Probe:
         return packet[1]
 
     def end(self, connection):
-        """The frame that no service takes, its answer, and the service's end of the connection first."""
+        """Sends the frame that every service rejects, and waits for its error packet and the end of the connection."""
         connection.sendall(self.frame(b"", b"", 7))
         check(self.answer(connection) == 2, "a bad notification was not answered with status 2.")
-        check(connection.recv(1) == b"", "there was more after an error packet.")
+        check(connection.recv(1) == b"", "the service sent more after an error packet.")
         connection.close()
 
     def sources(self, wanted):
-        """Ports from which connections get to each worker, as many as wanted."""
+        """The wanted number of ports for each worker, from which connections reach it."""
         found = {name: [] for name in wanted}
         for port in range(self.FIRST_PORT, self.FIRST_PORT + 1000):
             source = f"127.0.0.2:{port}"
@@ -329,7 +329,7 @@ class Probe:
             self.end(self.connect(source))
             woken = {name: count - before[name] for name, count in self.workers.wakeups().items()}
             name = max(woken, key=woken.get)
-            # A connection that comes over, a notification and a close; a timer or so is what the others do meanwhile.
+            # A handed-over connection, a notification and a close; other threads have at most a timer meanwhile.
             if woken[name] >= 2 and sum(woken.values()) - woken[name] <= 1 and len(found[name]) < wanted[name]:
                 found[name].append(source)
             if all(len(found[name]) == count for name, count in wanted.items()):
@@ -337,7 +337,7 @@ class Probe:
         harness.die(f"connections do not spread over the workers: {found}")
 
     def devices(self, source, other, tokens, wanted=32, times=10):
-        """Tokens of devices that belong to the worker of the connection, and of such that belong to the other one."""
+        """Tokens of devices of the connection's worker, and of devices of the other worker."""
         connection, own, foreign = self.connect(source), [], []
         for token in tokens:
             before = self.workers.wakeups()[other]
@@ -365,7 +365,7 @@ def arguments(parser):
 SUITE = Suite(
     "binary", __doc__, Binary, tools=["openssl", "clang", "taskset"], arguments=arguments,
     rows={"admitted": "binary frames in, decided, discarded", "delivered": "to connected devices, acknowledged",
-          "client": "the client library's binary half", "flood": "good connections beside a flood of bad ones"})
+          "client": "the client library's binary interface", "flood": "good connections during a flood of bad ones"})
 
 if __name__ == "__main__":
     SUITE.main()

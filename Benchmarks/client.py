@@ -6,17 +6,17 @@
 
 nghttpd is the sink, with one worker on processor 0: HTTP/2 over TLS, an empty file for every notification. h2load and
 `apus-bench send` send it the same requests (POST of a 256-byte payload, the same header fields; the client draws an
-apns-id for each, h2load repeats one), slice by slice in alternation, on processor 1. What counts is the CPU time of the
-sending process, user and system, all threads, handshakes included.
+apns-id for each, h2load repeats one), in alternating slices, on processor 1. The figure is the CPU time of the sending
+process, user and system, all threads, including handshakes.
 
 Rows:
-  bulk     all in one `send(all:)`, 8 connections of 100 streams, as h2load has
-  single   each with an `await send` of its own, from 800 tasks; also beside aioapns (PyPI), once, which sends to Apus
-  memory   1,000,000 through one bulk send: the most that was ever in memory, against a twentieth of them
-  far      the same sink behind a way of 40 and 150 ms (delay_relay.c): notifications a second on one connection against
-           what its 100 streams come to, and on up to 8 connections
+  bulk     all in one `send(all:)`, 8 connections of 100 streams, like h2load
+  single   each with a separate `await send`, from 800 tasks; compared once with aioapns (PyPI), which sends to Apus
+  memory   1,000,000 in one bulk send: peak memory, compared with a twentieth of them
+  far      the same sink with delays of 40 and 150 ms (delay_relay.c): notifications per second on one connection,
+           compared with the limit of its 100 streams, and on up to 8 connections
 
-Lower is better, but for the rates of the row `far`.
+Lower is better, except for the rates of the row `far`.
 """
 
 import json
@@ -74,7 +74,7 @@ class Client(harness.Bench):
         process.wait_until(lambda: accepts(self.port), "an open port")
 
     def h2load(self, requests):
-        """CPU microseconds for each request."""
+        """CPU microseconds per request."""
         token = ".".join(["e" * 60, "f" * 60, "g" * 86])
         output, seconds = measured(
             "h2load", "-t1", f"-n{requests}", f"-c{CONNECTIONS}", f"-m{STREAMS}",
@@ -87,7 +87,7 @@ class Client(harness.Bench):
         return seconds * 1e6 / requests
 
     def push(self, requests, *extra, port=None, warm_up=0):
-        """What the program says, and the CPU microseconds for each notification, handshakes included."""
+        """The program's output, and the CPU microseconds per notification, including handshakes."""
         output, seconds = measured(
             self.apus_bench, "send", "--connect", f"127.0.0.1:{port or self.port}", "--authority", self.certificate,
             "--token", TOKEN, "--payload", self.payload, "--notifications", requests, "--warm-up", warm_up, *extra)
@@ -115,13 +115,13 @@ class Client(harness.Bench):
         return self.results[-1].value
 
     def aioapns(self, single):
-        """What aioapns spends on a notification, beside ours.
+        """CPU time of aioapns per notification, compared with ours.
 
-        It needs the `apns-id` of its request in the answer, which nghttpd does not send: so it sends to Apus.
+        It sends to Apus, because it needs the `apns-id` of its request in the response, which nghttpd does not send.
         """
         python = ROOT / ".venv/bin/python"
         if not python.exists():
-            return say("  aioapns: there is no .venv; `scripts/setup.sh test` makes it")
+            return say("  aioapns: .venv is missing; `scripts/setup.sh test` makes it")
         super().provision()
         port = free_port()
         service = self.serve(http2=f"127.0.0.1:{port}")
@@ -138,13 +138,13 @@ class Client(harness.Bench):
             output, seconds[count] = measured(python, ROOT / "Tests/InteropTests/Senders/send_with_aioapns.py", plan)
             check(json.loads(output.splitlines()[-1])["accepted"] == count, f"aioapns: {output[-2000:]}")
         service.stop()
-        # The difference of two runs: Python's own start is no part of it.
+        # The difference of two runs excludes Python's start.
         each = (seconds[many] - seconds[few]) * 1e6 / (many - few)
         self.results.append(Row("client.aioapns", "us CPU/notification", single, each, "aioapns", AIOAPNS_GOAL,
                                 more={"requests": many}))
 
     def memory(self):
-        say("\nmemory: the most that was ever in memory")
+        say("\nmemory: peak resident memory")
         many = self.options.requests * 5 // 2
         small = self.push(many // 20)[0]["resident_kilobytes"]
         large = self.push(many)[0]["resident_kilobytes"]
@@ -158,7 +158,7 @@ class Client(harness.Bench):
             process = Process([relay, port, self.port, delay], [SERVER_CPU], self.scratch / "relay.log")
             process.wait_until(lambda: accepts(port), "an open port")
             limit = STREAMS * 1000 / delay
-            say(f"\nfar, {delay} ms: one connection of {STREAMS} streams can do {limit:.0f} a second")
+            say(f"\nfar, {delay} ms: one connection of {STREAMS} streams can send {limit:.0f} per second")
             for connections in [1, CONNECTIONS]:
                 requests = int(limit * connections * (1 if self.options.quick else 4))
                 said, _ = self.push(requests, "--connections", connections, port=port, warm_up=requests)
@@ -176,8 +176,8 @@ def arguments(parser):
 
 SUITE = Suite(
     "client", __doc__, Client, tools=["h2load", "nghttpd", "openssl", "clang", "taskset"], arguments=arguments,
-    rows={"bulk": "all in one bulk send", "single": "each with an await of its own; aioapns beside it",
-          "memory": "what a bulk send takes", "far": "over a long way"})
+    rows={"bulk": "all in one bulk send", "single": "each with a separate await; compared with aioapns",
+    "memory": "memory of a bulk send", "far": "with a long round trip"})
 
 if __name__ == "__main__":
     SUITE.main()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a change did: two runs of bench.py beside each other.
+"""Compares two runs of bench.py, before and after a change.
 
     make bench ARGUMENTS="--json before.json"
     make bench ARGUMENTS="--json after.json"      with the change
     Benchmarks/compare.py before.json after.json
 
-Where a row has a yardstick its ratio is compared, for a machine that is slower today is so for both; else its value. A
-change counts as seen where each run's median lies outside of all the other's slices. With fewer than three slices
-nothing can be said. The exit code is 1 if a row became worse.
+If a row has a yardstick, its ratio is compared, because a slower machine slows both down; else its value. A change is
+significant if each run's median lies outside all slices of the other run. With fewer than three slices nothing can be
+said. The exit code is 1 if a row became worse.
 """
 
 import argparse
@@ -19,23 +19,23 @@ sys.dont_write_bytecode = True
 from rows import figure
 
 LEAST_SLICES = 3
-# With fewer, what is below this is not worth a word.
+# With fewer slices, smaller changes are ignored.
 UNSURE_PERCENT = 10
 
 
 def measured(row):
-    """What of a row is compared: its unit, median, and the range of its slices."""
+    """The compared values of a row: its unit, median, and the range of its slices."""
     if row.get("ratio") is not None and "ratio" in row["spread"]:
         return "x", row["ratio"], row["spread"]["ratio"]
     return row["unit"], row["apus"], row["spread"]["apus"]
 
 
 def verdict(before, after):
-    """Word and change in percent."""
+    """The verdict, and the change in percent."""
     unit, old, old_range = measured(before)
     other_unit, new, new_range = measured(after)
     if unit != other_unit or before["better"] != after["better"]:
-        return "measured otherwise", None
+        return "measured differently", None
     change = (new / old - 1) * 100 if old else None
     if min(before["slices"], after["slices"]) < LEAST_SLICES:
         small = change is not None and abs(change) < UNSURE_PERCENT
@@ -46,7 +46,7 @@ def verdict(before, after):
 
 
 def compared(before, after):
-    """A line for each row of either run, and whether one became worse."""
+    """A line for each row of either run, and whether a row became worse."""
     old = {row["row"]: row for row in before["rows"]}
     new = {row["row"]: row for row in after["rows"]}
     lines, worse = [], False

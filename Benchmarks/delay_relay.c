@@ -1,9 +1,9 @@
-// A TCP relay that holds every byte back for a time, in each direction: a long way, on one machine.
+// A TCP relay that delays every byte in both directions: a long round trip on one machine.
 //
 //   delay_relay LISTEN_PORT TARGET_PORT MILLISECONDS
 //
-// Both ports are on 127.0.0.1. Half of the time is spent in each direction. What may be on the way has no bound, as on
-// a way that is long and wide.
+// Both ports are on 127.0.0.1. Each direction has half of the delay. The bytes in flight are unbounded, as on a long
+// and fast path.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -81,7 +81,7 @@ static void read_in(struct way *way) {
   ssize_t count = recv(way->from, bytes, sizeof bytes, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count > 0) return append(way, bytes, (size_t)count);
-  // The end is as long on its way as bytes are.
+  // The end of the stream is delayed like bytes.
   way->ended = 1;
   append(way, "", 0);
 }
@@ -123,7 +123,7 @@ int main(int count, char **arguments) {
     }
     struct timespec wait = {.tv_sec = 1};
     uint64_t time = now();
-    if (next <= time) wait = (struct timespec){.tv_nsec = 20000};  // Due, and not taken: in a moment again.
+    if (next <= time) wait = (struct timespec){.tv_nsec = 20000};  // Due but blocked: retry in a moment.
     else if (next - time < 1000000) wait = (struct timespec){.tv_nsec = (long)(next - time) * 1000};
     int known = way_count;
     if (ppoll(polls, 1 + (nfds_t)known, &wait, NULL) < 0 && errno != EINTR) die("ppoll");

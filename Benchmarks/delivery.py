@@ -4,26 +4,25 @@
     make bench ROWS=delivery                       all rows
     Benchmarks/delivery.py --rows http2 flood      some of them, after `make release`
 
-Both services hold the same number of connections that have shown a certificate (TLS 1.3, AES-128-GCM), one for each
-device, and deliver each message to one of them, in turn, which acknowledges it. Apus gets its notifications from h2load
+Both services hold the same number of connections with client certificates (TLS 1.3, AES-128-GCM), one per device, and
+deliver each message to one of them in turn, which acknowledges it. Apus gets its notifications from h2load
 (8 connections of 100 streams, a provider token, expiration in an hour: stored unless acknowledged in time); mosquitto
-gets as many bytes from mqtt_fleet.c (8 connections, 100 unacknowledged messages each), at QoS 1 to a topic of each
-subscriber, with nothing on disk. Slice by slice in alternation, servers on processor 0, load and devices on processor
-1. What counts is the CPU time of the server's process, user and system, all threads, for each message; all must arrive,
-and be acknowledged.
+gets as many bytes from mqtt_fleet.c (8 connections, 100 unacknowledged messages each), at QoS 1 to one topic per
+subscriber, with nothing on disk. Slices alternate; servers run on processor 0, load and devices on processor 1. The
+figure is the CPU time of the server process, user and system, all threads, per message; all messages must arrive and be
+acknowledged.
 
 Rows:
   http2      1,000 devices, payloads of 256 bytes. Goal: 0.4 of mosquitto.
   flood      5,000 devices, 400 bytes
   flood-many 51,000 devices, 400 bytes, in three processes of each kind: one holds 20,000 descriptors. The processes
              have their slices one after the other, with all devices connected all the time.
-  fan-out    What sending adds, 400 bytes to 1,000 devices with expiration 0: a notification for a device that is
-             connected, and acknowledges nothing (`--misbehave slow-reader`: of what it is sent it reads a byte a
-             second), beside one that is discarded since its device is away, slice by slice. The difference is a frame,
-             a TLS record and a system call. Since a device is sent 32 notifications without an acknowledgement, each
-             slice has a service of its own, and 24 for each device. The yardstick is fan_out.c: send() of as many
-             bytes on as many plain connections. Goal: 1.2.
-  round-trip the same with devices that acknowledge, and an answer of as many bytes from each plain connection
+  fan-out    The cost of sending, 400 bytes to 1,000 devices with expiration 0: a notification for a connected device
+             that acknowledges nothing (`--misbehave slow-reader`), compared with one that is discarded because its
+             device is offline. The difference is a frame, a TLS record and a system call. Because a device gets at most
+             32 notifications without an acknowledgement, each slice has a new service and sends 24 per device. The
+             yardstick is fan_out.c: send() of as many bytes on as many plain connections. Goal: 1.2.
+  round-trip the same with devices that acknowledge, and a response of as many bytes from each plain connection
 """
 
 import copy
@@ -41,9 +40,9 @@ from rows import Row, Suite
 
 GOAL, FAN_OUT_GOAL = 0.4, 1.2
 HOUR = 3600
-# On the wire: a notification of 400 bytes, and an acknowledgement, each with its frame, record and tag.
+# Bytes on the wire of a notification of 400 bytes and of an acknowledgement, each with frame, record and tag.
 SENT_BYTES, ANSWER_BYTES = 400 + 122 + 22, 51 + 22
-# Of each device: fewer than its window.
+# Notifications per device, fewer than its window.
 UNACKNOWLEDGED = 24
 PROCESSES = 3
 
@@ -52,11 +51,11 @@ def payload_file(bench, size):
     text = '{"aps":{"alert":{"title":"Platform 4","body":"%s"},"sound":"default"}}'
     bench.payload = bench.scratch / f"payload.{size}.json"
     bench.payload.write_text(text % ("x" * (size - len(text) + 2)))
-    check(bench.payload.stat().st_size == size, "a payload of another size")
+    check(bench.payload.stat().st_size == size, "the payload has a wrong size")
 
 
 class Part:
-    """A service with its devices, in a folder of its own."""
+    """A service with its devices, in a separate folder."""
 
     def __init__(self, bench, name, devices, size):
         folder = bench.scratch / name
@@ -75,14 +74,14 @@ class Part:
             self.fleet.stop()
 
     def slice(self, messages, expiration_seconds=HOUR):
-        """CPU microseconds for each notification."""
+        """CPU microseconds per notification."""
         before = self.server.settled_cpu_seconds()
         self.bench.load(self.bench.http2_port, expiration_seconds, messages)
         self.sent += messages
         return (self.server.settled_cpu_seconds() - before) * 1e6 / messages
 
     def stop(self):
-        """How many notifications the devices acknowledged, which must be all."""
+        """The number of acknowledged notifications, which must be all."""
         taken = self.bench.acknowledged(self.fleet.stop(), self.sent)
         self.server.stop()
         return taken
@@ -154,7 +153,7 @@ class Delivery(harness.Bench):
         self.compare("flood-many", self.options.many, 400, PROCESSES)
 
     def plain(self, devices, messages, answer_bytes):
-        """Microseconds for each message of plain connections."""
+        """CPU microseconds per message of plain connections."""
         program = self.scratch / "fan_out"
         if not program.exists():
             self.compile("fan_out.c", "fan_out")
@@ -163,7 +162,7 @@ class Delivery(harness.Bench):
         return said["nanoseconds_each"] / 1000
 
     def difference(self, row, measure, answer_bytes, goal=None):
-        """`measure` gives the costs of a slice with devices that are away and with connected ones, and how many."""
+        """`measure` returns a slice's costs with offline and with connected devices, and the number of messages."""
         costs, plain, devices = [], [], self.options.devices
         say(f"\n{row}: {self.options.slices} slices, {devices:,} devices")
         for index in range(self.options.slices):
@@ -213,8 +212,8 @@ def arguments(parser):
 SUITE = Suite(
     "delivery", __doc__, Delivery, tools=["h2load", "openssl", "taskset", *mosquitto.TOOLS], arguments=arguments,
     rows={"http2": "HTTP/2 in, to one of 1,000 connected devices, acknowledged", "flood": "to 5,000 devices",
-          "flood-many": "to 51,000 devices in three processes", "fan-out": "what sending adds",
-          "round-trip": "what sending and being acknowledged add"})
+          "flood-many": "to 51,000 devices in three processes", "fan-out": "the cost of sending",
+          "round-trip": "the cost of sending and of acknowledgements"})
 
 if __name__ == "__main__":
     SUITE.main()

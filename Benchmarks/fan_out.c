@@ -1,11 +1,11 @@
-// The yardstick of a fan-out: a server that does nothing but send() the same bytes to each of its connections in turn,
-// and takes the answers, if there are any. The price of the network, which no service can do without.
+// The yardstick of a fan-out: a server that only calls send() with the same bytes on each of its connections in turn,
+// and reads the responses, if any. This is the minimum cost of the network for any service.
 //
 //   fan_out CONNECTIONS ROUNDS SEND_BYTES ANSWER_BYTES SERVER_CPU PEERS_CPU
 //
-// The other ends are a process of their own, on another processor; each answers a message with ANSWER_BYTES (0: not at
-// all). The server goes on when all of a round are answered. It prints the CPU time of the server, in nanoseconds for
-// each message.
+// The peers are in a separate process, on another processor; each responds to a message with ANSWER_BYTES (0: no
+// response). The server continues when all responses of a round have arrived. It prints the CPU time of the server, in
+// nanoseconds per message.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ static void add(int epoll, int file, int index) {
   check(epoll_ctl(epoll, EPOLL_CTL_ADD, file, &event) == 0, "epoll_ctl");
 }
 
-// Connects, takes messages, answers each when it is complete, and ends with the server.
+// Connects, reads messages, responds to each complete one, and ends with the server.
 static void be_peers(struct sockaddr_in server) {
   int epoll = epoll_create1(0);
   int *taken = calloc((size_t)connections, sizeof *taken);

@@ -4,18 +4,17 @@
     make bench ROWS=growth                 all rows, and a curve
     Benchmarks/growth.py --rows devices    after `make release`
 
-In each point devices are connected and get 400-byte notifications that they acknowledge: by h2load as fast as it can,
-which gives the CPU time of all server processes for each notification and how many a second were delivered, and by
-`apus-bench push` at a steady 1,000 a second, which gives the latency from when each was due to its receipt. Devices and
-providers are on processor 1 all the time.
+At each point, connected devices get and acknowledge 400-byte notifications: from h2load at full speed, which gives the
+CPU time of all server processes per notification and the notifications per second, and from `apus-bench push` at a
+constant 1,000 per second, which gives the latency from due time to receipt. Devices and providers are always on
+processor 1.
 
 Rows:
   devices     1,000, 5,000, 10,000 and 19,000 devices in one process of one worker on processor 0
-  workers     one and two workers, 1,000 devices. With two workers the service may use both processors, of which the
-              load takes its part: on a machine of two this says what a second worker costs, and not how much faster it
-              is.
-  processes   one, two and three processes of one worker each, on processor 0 all of them, 1,000 devices each; their
-              loads run one after the other
+  workers     one and two workers, 1,000 devices. With two workers the service may use both processors, which it shares
+              with the load: on a machine with two processors this shows the cost of a second worker, not its speedup.
+  processes   one, two and three processes of one worker each, all on processor 0, 1,000 devices each; their loads run
+              one after the other
 """
 
 import copy
@@ -34,7 +33,7 @@ BYTES = latency.BYTES
 
 
 class Service(latency.Paced):
-    """One process with its devices, in a folder of its own."""
+    """One process with its devices, in a separate folder."""
 
     def __init__(self, bench, name, devices, workers=1, cpus=(SERVER_CPU,)):
         folder = bench.scratch / name
@@ -45,7 +44,7 @@ class Service(latency.Paced):
         self.provision()
         self.start(workers, cpus)
         self.fleet = self.start_fleet()
-        # The fastest load knows only its own numbers; both send to the same doors.
+        # The load at full speed has its own settings; both use the same listeners.
         self.load = delivery.ingest.Ingest(options, folder)
         self.load.http2_port = self.http2_port
         self.load.provision_load(self.identity)
@@ -53,7 +52,7 @@ class Service(latency.Paced):
         self.load.use_tokens(self.tokens_file.read_text().split())
 
     def fast(self, messages):
-        """CPU microseconds for each notification, and notifications a second."""
+        """CPU microseconds per notification, and notifications per second."""
         before = self.server.settled_cpu_seconds()
         _, rate = self.load.load(self.http2_port, delivery.HOUR, messages)
         self.sent += messages
@@ -88,7 +87,7 @@ class Growth(harness.Bench):
                          Row(f"{name}-latency", "us p99", times, note=f"at {RATE:,}/s")]
         cost, time = self.results[-2].value, self.results[-1].value
         self.points.setdefault(row, []).append((label, cost, time))
-        say(f"  {row} {label:>7}: {cost:6.2f} us CPU, p99 {time:8,.0f} us, {max(rates):8,.0f} a second")
+        say(f"  {row} {label:>7}: {cost:6.2f} us CPU, p99 {time:8,.0f} us, {max(rates):8,.0f} per second")
 
     def curve(self, row):
         points = self.points[row]
@@ -129,8 +128,8 @@ def arguments(parser):
 
 SUITE = Suite(
     "growth", __doc__, Growth, tools=["h2load", "openssl", "taskset"], arguments=arguments, slices=3,
-    rows={"devices": "cost and latency by the number of devices", "workers": "by that of workers",
-          "processes": "by that of processes"})
+    rows={"devices": "cost and latency by number of devices", "workers": "by number of workers",
+    "processes": "by number of processes"})
 
 if __name__ == "__main__":
     SUITE.main()

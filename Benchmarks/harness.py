@@ -1,4 +1,4 @@
-"""What the benchmarks share: pinned processes whose CPU time is read, a service with its devices, the machine."""
+"""Shared parts of the benchmarks: pinned processes with their CPU time, a service with its devices, the machine."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Where Debian has mosquitto, which is not on everybody's path.
+# Debian installs mosquitto here, which is not on every user's PATH.
 os.environ["PATH"] += ":/usr/sbin"
 SERVER_CPU, LOAD_CPU = 0, 1
 TOPIC = "com.example.app"
@@ -36,7 +36,7 @@ def check(condition, message):
 
 
 class Process:
-    """A child on its processors. Its output goes to a file whose end is shown when the child fails."""
+    """A child process pinned to processors. Its output goes to a file, whose end is shown if the child fails."""
 
     everyone = []
 
@@ -56,13 +56,13 @@ class Process:
         os.sched_setaffinity(0, cpus)
         os.nice(niceness)
         if idle:
-            # Any other process that wants the processor gets it at once.
+            # Any other process preempts it at once.
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         if urgent and may_be_urgent():
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         if descriptors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-        # The child ends with this script, however the script ends.
+        # The child is killed when this script ends, however it ends.
         ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
 
     def cpu_seconds(self):
@@ -70,7 +70,7 @@ class Process:
         return time.clock_gettime_ns((~self.child.pid << 3) | 2) / 1e9
 
     def settled_cpu_seconds(self):
-        """The CPU time once the server rests: what it does after its answers (compaction, say) belongs to them."""
+        """The CPU time once the server is idle, so that work after its responses (such as compaction) is included."""
         last = self.cpu_seconds()
         for _ in range(100):
             time.sleep(0.1)
@@ -88,7 +88,7 @@ class Process:
             time.sleep(pause)
 
     def tail(self):
-        # A crash says what it was first, and its backtrace fills the rest.
+        # A crash prints its reason first, and then a long backtrace.
         lines = self.log.read_text(errors="replace").splitlines()
         return "Its output:\n" + "\n".join(lines if len(lines) <= 40 else [*lines[:25], "...", *lines[-10:]])
 
@@ -105,13 +105,13 @@ class Process:
 
 
 def may_be_urgent():
-    """Whether this user may start programs that wait for nobody but each other (SCHED_FIFO)."""
+    """Whether this user may start programs with real-time priority (SCHED_FIFO)."""
     return os.geteuid() == 0
 
 
 def free_port():
-    """Below those that the system gives to connections, where there are such: with fifty thousand connections each of
-    theirs is taken on some address before a server comes to listen there."""
+    """A free port below the range for outgoing connections if possible: with fifty thousand connections, each port of
+    that range would be in use on some address before a server can listen on it."""
     lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     below = range(10_000, lowest)
     for port in [*random.sample(below, min(100, len(below))), 0]:
@@ -136,7 +136,7 @@ def output_of(*arguments):
 
 
 class Bench:
-    """A service in a scratch folder, with its authorities, and its devices."""
+    """A service in a scratch folder, with its authorities and devices."""
 
     def __init__(self, options, scratch):
         self.options, self.scratch = options, pathlib.Path(scratch)
@@ -155,8 +155,8 @@ class Bench:
         return self.scratch / target
 
     def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, pause=0.05, descriptors=None, **doors):
-        """The service on one environment, with doors such as `http2="127.0.0.1:2197"`; up when all of them accept,
-        which is looked at after each pause (seconds)."""
+        """Starts the service for one environment, with listeners such as `http2="127.0.0.1:2197"`. Returns when all of
+        them accept connections; checks after each pause (seconds)."""
         doors = {"courier": f"127.0.0.1:{self.courier_port}", **doors}
         listen = [f"--{kind}{environment}-listen={doors.get(kind + environment, 'off')}"
                   for kind in ["http2", "courier", "gateway", "feedback"] for environment in ["", "-development"]]
@@ -165,11 +165,11 @@ class Bench:
              "--ledger", self.options.ledger, *listen],
             cpus, self.scratch / "apus.log", environment, descriptors=descriptors)
         ports = [int(re.search(r":(\d+)", address)[1]) for address in doors.values()]
-        process.wait_until(lambda: all(map(accepts, ports)), "open doors", pause=pause)
+        process.wait_until(lambda: all(map(accepts, ports)), "open listeners", pause=pause)
         return process
 
     def start_fleet(self, *extra, cpus=(LOAD_CPU,), environment=None, urgent=False):
-        """Registers the devices. Their tokens, one a line, are complete when there are as many as devices."""
+        """Registers the devices. The file of tokens is complete when it has one line per device."""
         self.tokens_file.unlink(missing_ok=True)
         fleet = Process(
             [self.apus_bench, "fleet", "--data", self.data, "--devices", self.options.devices,
@@ -189,20 +189,20 @@ class Bench:
         return fleet
 
     def use_tokens(self, tokens):
-        """Hears of the devices' tokens."""
+        """Called with the devices' tokens."""
 
     def acknowledged(self, fleet_output, sent):
-        """The number that the fleet prints when it is stopped; a delivered row without deliveries would be a lie."""
+        """The number that the fleet prints when it stops. Fails if nearly all notifications were not delivered."""
         found = re.findall(r'"acknowledged" *: *(\d+)', fleet_output)
-        check(found, f"the fleet did not say how many notifications it acknowledged:\n{fleet_output[-2000:]}")
+        check(found, f"the fleet did not print the number of acknowledged notifications:\n{fleet_output[-2000:]}")
         taken = int(found[-1])
         say(f"  the devices acknowledged {taken:,} of {sent:,} notifications")
-        check(taken >= sent * 0.99, "that is not delivered")
+        check(taken >= sent * 0.99, "too few notifications were delivered")
         return taken
 
 
 def say(text):
-    """Something for a person; a benchmark that prints JSON alone sends it elsewhere."""
+    """Prints text for people; a benchmark that prints only JSON redirects it."""
     print(text, file=say.stream, flush=True)
 
 
@@ -214,16 +214,16 @@ WAKEFULNESS = pathlib.Path("/dev/cpu_dma_latency")
 
 @contextlib.contextmanager
 def awake():
-    """Processors that have nothing to do wait without halting, where the kernel lets this user say so.
+    """Keeps idle processors from halting, if the kernel allows it for this user.
 
-    A halted processor costs whoever wakes it, and a virtual one is given to somebody else meanwhile: its next packet
-    waits until the hypervisor has it back, and its program's CPU time has the exits in it. So the kernel is told that a
-    latency of 0 us is wanted (PM QoS, `pm_qos_interface` in its documentation), as long as the file is open.
+    Waking a halted processor takes time. A halted virtual processor is given to another guest, so its next packet waits
+    for the hypervisor, and its program's CPU time includes the exits. So a latency of 0 us is requested from the kernel
+    (PM QoS, `pm_qos_interface` in its documentation), as long as the file is open.
     """
     try:
         file = open(WAKEFULNESS, "wb", buffering=0)
     except OSError as error:
-        say(f"Processors may halt: {error}. Latencies have the machine's wake-ups in them.")
+        say(f"Processors may halt: {error}. Latencies include the machine's wake-ups.")
         yield
         return
     with file:
@@ -232,18 +232,18 @@ def awake():
 
 
 def processor_ticks():
-    """Of all processors together: how many the hypervisor took for others, and how many there were."""
+    """Clock ticks of all processors: those stolen by the hypervisor, and the total."""
     ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return ticks[7], sum(ticks)
 
 
 @contextlib.contextmanager
 def stolen():
-    """Says at its end which share of the processors' time the hypervisor took for others."""
+    """Prints at its end the share of the processors' time stolen by the hypervisor."""
     taken, all_ticks = processor_ticks()
     yield
     now, all_now = processor_ticks()
-    say(f"the hypervisor took {(now - taken) / max(all_now - all_ticks, 1):.1%} of the processors' time")
+    say(f"the hypervisor stole {(now - taken) / max(all_now - all_ticks, 1):.1%} of the processors' time")
 
 
 def machine():
@@ -263,10 +263,10 @@ def machine():
 
 
 def parser_for(description, slices="slices of each kind (7)"):
-    """The arguments that all benchmarks have."""
+    """The arguments shared by all benchmarks."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slices", type=int, default=7, help=slices)
-    # The yardsticks keep no books either.
+    # The yardsticks keep no ledger either.
     parser.add_argument("--ledger", default="off", metavar="MODE", help="the service's option --ledger (off)")
     parser.add_argument("--json", action="store_true", help="print JSON, one row a line, and nothing else")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
@@ -274,14 +274,14 @@ def parser_for(description, slices="slices of each kind (7)"):
 
 
 def run(options, bench_class, tools, measure, processors=2):
-    """Checks what it takes, and calls `measure` with a bench in a scratch folder that is gone afterwards."""
+    """Checks the requirements, and calls `measure` with a bench in a temporary scratch folder."""
     check(processors == 1 or {SERVER_CPU, LOAD_CPU} <= os.sched_getaffinity(0),
-          "it takes two processors, one for the load.")
+          "benchmarks need two processors, one for the load.")
     for tool in tools:
         check(shutil.which(tool), f"{tool} is missing; `scripts/setup.sh bench` installs it.")
     for program in ["apus", "apus-bench"]:
         check((options.bin / program).exists(), f"{options.bin / program} is missing; run `make release` first.")
-    # A device is a descriptor on either side.
+    # Each device needs a descriptor on both sides.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
-"""Memory of a device that is connected and quiet, with mosquitto as the yardstick on the same machine.
+"""Memory of a connected, idle device, with mosquitto as the yardstick on the same machine.
 
     make bench ROWS=idle                           all rows
     Benchmarks/idle.py --sizes 1000 19000          two sizes, after `make release`
 
-Each device has shown a certificate (TLS 1.3). The server's memory with so many and 200 more, less its memory with 200,
-through their number: what a server allots once, or gives back after its start, stands in both. Both times nobody has
-said anything for 25 seconds. Apus was started anew after the devices were registered: what it writes when it first
-hears of a device waits in the engine's memory for a while, and is the same however many are connected later.
+Each device has a client certificate (TLS 1.3). The figure is the server's memory with the given number plus 200
+devices, minus its memory with 200, divided by the number: memory allocated once, or released after the start, cancels
+out. Both times all devices have been silent for 25 seconds. Apus was restarted after the devices were registered,
+because records written at a first registration stay in the engine's memory for a while, regardless of later
+connections.
 
-  user    what is the process's own (Private_Clean and Private_Dirty of /proc/<pid>/smaps_rollup).
-  kernel  sockets, files, inodes, dentries and epoll's items of /proc/slabinfo (root reads it), and the server's page
-          tables. On loopback both ends of a connection are on this machine. What the other end takes is known from a
-          control: as many plain connections between two processes that do nothing but watch them with epoll, whose
-          two ends are alike. Half of that is taken off. Buffers of quiet sockets are empty; /proc/net/sockstat, which
-          says so, is exact to a few megabytes only, and is in the JSON but not in the sum.
+  user    private memory of the process (Private_Clean and Private_Dirty of /proc/<pid>/smaps_rollup).
+  kernel  sockets, files, inodes, dentries and epoll items of /proc/slabinfo (readable by root), and the server's page
+          tables. On loopback both ends of a connection are on this machine. The other end is measured with a control:
+          as many plain connections between two processes that only watch them with epoll. Half of that is subtracted.
+          Buffers of idle sockets are empty; /proc/net/sockstat, which shows this, is exact to a few megabytes only, so
+          it is in the JSON but not in the sum.
 
 Rows, for each size (1,000, 5,000, 10,000 and 19,000 devices: a process holds 20,000 descriptors here):
   user    Goal: 0.05 of mosquitto with require_certificate, and for the largest size under 1,024 bytes.
   all     user and kernel. Goal: 0.25 of mosquitto.
-  processes    several services side by side, 6,000 devices each: whether the figure for a device depends on that. A
-               million devices are 53 such processes, or as many connections to one as its descriptors may be: each
-               note says what they come to.
+  processes    several services in parallel, 6,000 devices each, to see whether the figure per device changes. A million
+               devices need 53 processes, or one with enough descriptors: each note has the memory for a million.
 """
 
 import collections
@@ -39,7 +39,7 @@ from mosquitto import Mosquitto
 from rows import Row, Suite
 
 USER_GOAL, USER_BYTES_GOAL, ALL_GOAL = 0.05, 1024, 0.25
-# What a connection has in the kernel. kmalloc's caches are left out: everything is in them.
+# Kernel caches used by a connection. The kmalloc caches are left out, because everything uses them.
 SLABS = ["TCP", "sock_inode_cache", "dentry", "filp", "eventpoll_epi", "eventpoll_pwq"]
 PAGE = 4096
 FEW = 200
@@ -66,7 +66,7 @@ poll.poll()
 
 
 def slabs():
-    """Bytes of objects in use, by cache. Empty where it may not be read."""
+    """Bytes of objects in use, by cache. Empty if slabinfo is not readable."""
     try:
         lines = pathlib.Path("/proc/slabinfo").read_text().splitlines()
     except PermissionError:
@@ -82,7 +82,7 @@ def slabs():
 
 
 def settled_slabs():
-    """Once memory is freed that waits for a grace period of the kernel."""
+    """Waits until memory pending for a kernel grace period is freed."""
     last = slabs()
     for _ in range(20):
         time.sleep(0.5)
@@ -104,7 +104,7 @@ def page_table_bytes(process):
 
 
 class Reading:
-    """What there is at a moment, of some server processes together."""
+    """The current memory of several server processes together."""
 
     def __init__(self, servers):
         for server in servers:
@@ -114,7 +114,7 @@ class Reading:
         self.slabs = settled_slabs()
 
     def since(self, before, connections):
-        """Bytes for each connection: the server's user memory, and the kernel's on both ends by cache."""
+        """Bytes per connection: the server's user memory, and the kernel's memory of both ends by cache."""
         kernel = {name: (self.slabs[name] - before.slabs[name]) / connections for name in self.slabs}
         return (self.user - before.user) / connections, kernel, (self.tables - before.tables) / connections
 
@@ -125,7 +125,7 @@ class Idle(harness.Bench):
         self.controls = {}
 
     def control(self, connections):
-        """Bytes in the kernel for one end of a plain connection, by cache."""
+        """Kernel bytes for one end of a plain connection, by cache."""
         if connections not in self.controls:
             before, port = settled_slabs(), harness.free_port()
             programs = []
@@ -145,7 +145,7 @@ class Idle(harness.Bench):
         return self.controls[connections]
 
     def measure(self, servers, fleets, devices):
-        """`fleets` connects so many devices to each. What one costs its server: user, kernel, and that by cache."""
+        """`fleets` connects devices to each server. Returns a device's cost: user, kernel, and kernel by cache."""
         few = fleets(FEW)
         before = self.reading(servers)
         for fleet in few:
@@ -156,7 +156,7 @@ class Idle(harness.Bench):
         for fleet in running:
             fleet.stop()
         own = self.control(connections)
-        # The sockets are both ends', which is how it is known that nothing else came and went meanwhile.
+        # The sockets of both ends are counted, which shows that no other sockets changed meanwhile.
         kernel = {name: both[name] - own[name] for name in both}
         kernel["page tables"] = tables
         say(f"  user {user:,.0f} bytes; kernel {describe(kernel)}")
@@ -167,7 +167,7 @@ class Idle(harness.Bench):
         return Reading(servers)
 
     def apus_parts(self, count, devices):
-        """Services in folders of their own, with their share of the devices."""
+        """Services in separate folders, each with a share of the devices."""
         parts = []
         for index in range(count):
             folder = self.scratch / f"{devices}.{count}.{index}"
@@ -187,7 +187,7 @@ class Idle(harness.Bench):
                 part.options.devices = size
             return [part.start_fleet(*extra) for part in parts]
 
-        # As many workers as it would have, so that a worker's own memory is where it belongs.
+        # The default number of workers, so that their own memory is included.
         servers = [part.serve(workers=1) for part in parts]
         fleets(FEW + devices, "--exit-after-registration")
         for server in servers:
@@ -234,7 +234,7 @@ class Idle(harness.Bench):
 
 
 def listens(port):
-    """Without connecting: a control must have the connections that it counts and no other."""
+    """Does not connect: a control must count only its own connections."""
     state = collections.Counter(line.split()[3] for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]
                                 if line.split()[1].endswith(f":{port:04X}"))
     return state["0A"] > 0
@@ -257,7 +257,7 @@ def arguments(parser):
 
 SUITE = Suite(
     "idle", __doc__, Idle, tools=["openssl", *mosquitto.TOOLS], arguments=arguments,
-    rows={"sizes": "memory of a quiet device, at several numbers of them", "processes": "in several services"})
+    rows={"sizes": "memory of an idle device, by number of devices", "processes": "in several services"})
 
 if __name__ == "__main__":
     SUITE.main()

@@ -3,22 +3,22 @@
 
     make bench ROWS=ingest                 all rows
     Benchmarks/ingest.py --rows stored     one of them, after `make release`
-    Benchmarks/ingest.py --ledger all      with the delivery ledger, which is off else
+    Benchmarks/ingest.py --ledger all      with the delivery ledger, which is off by default
 
-Both servers get the same work from h2load (8 connections of 100 streams, TLS 1.3, POST of a 256-byte payload), slice by
-slice in alternation, on processor 0; the load, and the devices where they are connected, run on processor 1. What
-counts is the CPU time of the server's process, user and system, all threads, and not requests per second, which the
-load decides. nghttpd, one worker, answers with an empty file: HTTP/2 over TLS and nothing else. Requests go to the
-tokens of 1,000 devices in turn, to nghttpd all to one of those paths: with 1,000 it would look through 1,000 open files
-each time, which costs it a tenth more and is no part of the comparison.
+Both servers get the same work from h2load (8 connections of 100 streams, TLS 1.3, POST of a 256-byte payload), in
+alternating slices, on processor 0; the load, and any connected devices, run on processor 1. The figure is the CPU time
+of the server process, user and system, all threads, not requests per second, which depend on the load. nghttpd, one
+worker, responds with an empty file: HTTP/2 over TLS and nothing else. Requests go to the tokens of 1,000 devices in
+turn, to nghttpd all to one path: with 1,000 paths it would search 1,000 open files each time, which would cost a tenth
+more and is not part of the comparison.
 
 Rows:
-  not-stored  the devices are away, apns-expiration 0: authenticate, validate, decide, discard
-  stored      the devices are away, apns-expiration in an hour: durable before it is answered
-  delivered   1,000 devices are connected and acknowledge: the same, and a frame out and one in (nghttpd does nothing
-              of the kind: delivery.py has a yardstick that does)
+  not-stored  the devices are offline, apns-expiration 0: authenticate, validate, decide, discard
+  stored      the devices are offline, apns-expiration in an hour: durable before the response
+  delivered   1,000 devices are connected and acknowledge: the same, and a frame out and one in (delivery.py has a
+              yardstick that delivers too)
 
-Lower is better. How often each allocates is counted by allocations.py.
+Lower is better. allocations.py counts the allocations.
 """
 
 import re
@@ -31,7 +31,7 @@ from harness import LOAD_CPU, SERVER_CPU, TOPIC, Process, accepts, check, free_p
 from rows import Row, Suite
 
 CONNECTIONS, STREAMS = 8, 100
-# Of each row: whether the devices are connected, seconds until the notification expires, goal for apus / nghttpd.
+# For each row: whether the devices are connected, seconds until expiration, goal for apus / nghttpd.
 SETTINGS = {"not-stored": (False, 0, 1.0), "stored": (False, 3600, 2.5), "delivered": (True, 3600, None)}
 
 
@@ -52,7 +52,7 @@ class Ingest(harness.Bench):
                   "-subj", "/CN=localhost", "-days", "2", "-keyout", self.key, "-out", self.certificate)
 
     def provision_load(self, identity):
-        """What h2load sends with each request."""
+        """The header fields that h2load sends."""
         self.provider_token = output_of(
             self.apus_bench, "jwt", "--key", identity["key_file"], "--key-id", identity["key_id"],
             "--team", identity["team"]).strip()
@@ -69,7 +69,7 @@ class Ingest(harness.Bench):
         return process
 
     def use_tokens(self, tokens):
-        """The addresses for h2load, by port, and an empty file for nghttpd at the one that it gets."""
+        """The URLs for h2load, by port, and the empty file that nghttpd serves."""
         folder = self.scratch / "htdocs/3/device"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / tokens[0]).touch()
@@ -77,7 +77,7 @@ class Ingest(harness.Bench):
             (self.scratch / f"urls.{port}").write_text("".join(f"https://localhost/3/device/{t}\n" for t in some))
 
     def load(self, port, expiration_seconds, requests, connections=CONNECTIONS, streams=STREAMS):
-        """One slice of work. Every single request must be answered with 200."""
+        """One slice of work. Every request must get a 200."""
         expiration = int(time.time()) + expiration_seconds if expiration_seconds else 0
         output = output_of(
             "taskset", "-c", self.load_cpus, "h2load", "-t1", f"-n{requests}", f"-c{connections}", f"-m{streams}",
@@ -91,7 +91,7 @@ class Ingest(harness.Bench):
         return cipher[1] if cipher else "?", float(rate[1])
 
     def timed(self, server, port, expiration_seconds):
-        """CPU microseconds for each request of one slice, the cipher suite, and requests per second."""
+        """CPU microseconds per request of one slice, the cipher suite, and requests per second."""
         before = server.settled_cpu_seconds()
         cipher, rate = self.load(port, expiration_seconds, self.options.requests)
         spent = server.settled_cpu_seconds() - before
@@ -133,7 +133,7 @@ def arguments(parser):
 SUITE = Suite(
     "ingest", __doc__, Ingest, tools=["h2load", "nghttpd", "openssl", "taskset"], arguments=arguments,
     measure=lambda bench: [bench.measure(name) for name in bench.options.rows],
-    rows={"not-stored": "HTTP/2 in, decided, discarded", "stored": "HTTP/2 in, durable before the answer",
+    rows={"not-stored": "HTTP/2 in, decided, discarded", "stored": "HTTP/2 in, durable before the response",
           "delivered": "HTTP/2 in, delivered to connected devices, acknowledged"})
 
 if __name__ == "__main__":

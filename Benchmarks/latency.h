@@ -1,4 +1,4 @@
-// A histogram of latencies in fixed memory: 64 steps for each power of two, which is exact to 1.6 %.
+// A histogram of latencies in fixed memory: 64 steps per power of two, exact to 1.6 %.
 
 #include <stdint.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void note_latency(uint64_t microseconds) {
   if (microseconds > latency_most) latency_most = microseconds;
 }
 
-// The smallest latency of the step in which the share is reached.
+// The smallest latency of the step that reaches the share.
 static uint64_t percentile(double share) {
   uint64_t rank = (uint64_t)((double)latency_count * share), seen = 0;
   for (unsigned index = 0; index < latency_slots; index++) {

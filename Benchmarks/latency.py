@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""How long a notification takes from the provider to the device, at half of what the service can do.
+"""Latency of a notification from provider to device, at half of the service's highest rate.
 
     make bench ROWS=latency                all rows, as a table
     Benchmarks/latency.py --devices 100    after `make release`
 
 1,000 devices are connected; `apus-bench push` sends them 400 bytes each in turn (HTTP/2, expiration in an hour), first
-as fast as it can, then at half of that rate. The latency is that from the moment at which a notification was due to its
-receipt: one that was sent late since the service held the sender up counts as late (no coordinated omission). Beside it
-mosquitto, at half of its own rate, by mqtt_fleet.c, which counts alike. Servers run on processor 0; provider and
-devices share processor 1, so that part of what is measured is their waiting for each other.
+at full speed, then at half of that rate. The latency is measured from a notification's due time to its receipt, so one
+that was sent late because the service held the provider up counts as late (no coordinated omission). The yardstick is
+mosquitto at half of its own rate, with mqtt_fleet.c, which measures alike. Servers run on processor 0; provider and
+devices share processor 1, so the figures include their waiting for each other.
 
 Rows:
   half     p99 at half of the highest rate. Goal: 10 ms.
-  request  p99 of the answers to the provider, of the same runs
+  request  p99 of the responses to the provider, in the same runs
 """
 
 import json
@@ -30,7 +30,7 @@ BYTES = 400
 
 
 class Paced(harness.Bench):
-    """A service with connected devices, and a provider of a steady rate."""
+    """A service with connected devices, and a provider with a constant rate."""
 
     def __init__(self, options, scratch):
         super().__init__(options, scratch)
@@ -47,7 +47,7 @@ class Paced(harness.Bench):
                 "--payload-bytes", BYTES, "--expiration", expiration, "--json"]
 
     def push(self, rate, seconds, expiration="+1h"):
-        """What the provider says; every notification must have been accepted."""
+        """The provider's output; every notification must have been accepted."""
         said = json.loads(output_of("taskset", "-c", LOAD_CPU,
                                     *self.push_command(rate, seconds, expiration=expiration)))
         check(said["accepted"] == said["sent"] > 0, f"not all notifications were accepted: {said}")
@@ -73,7 +73,7 @@ class Latency(Paced):
         warm = broker.publish(devices, self.options.messages, BYTES)
         published, other_fastest = self.options.messages, self.options.messages / warm["seconds"]
         told(subscribers, published)
-        say(f"\nhalf: {self.options.slices} slices of {seconds} s; Apus can do {fastest:,.0f} a second, mosquitto "
+        say(f"\nhalf: {self.options.slices} slices of {seconds} s; Apus can send {fastest:,.0f} per second, mosquitto "
             f"{other_fastest:,.0f}")
         figures, others, requests = [], [], []
         for index in range(self.options.slices):

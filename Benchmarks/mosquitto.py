@@ -1,4 +1,4 @@
-"""mosquitto, the yardstick of devices: an MQTT broker that demands a certificate of each client, as Apus does."""
+"""mosquitto, the yardstick for devices: an MQTT broker that requires client certificates, like Apus."""
 
 import getpass
 import json
@@ -8,12 +8,12 @@ import time
 from harness import LOAD_CPU, SERVER_CPU, Process, accepts, check, free_port, output_of
 
 TOOLS = ["mosquitto", "mosquitto_pub", "mosquitto_sub", "clang"]
-# As h2load has for Apus: connections of publishers, and messages on each that are not acknowledged yet.
+# As for h2load with Apus: connections of publishers, and unacknowledged messages on each.
 PUBLISHERS, WINDOW = 8, 100
 
 
 class Mosquitto:
-    """A broker with the authorities, certificates and version of TLS of the bench's service. Nothing is on disk."""
+    """A broker with the authorities, certificates and TLS version of the bench's service. It stores nothing on disk."""
 
     def __init__(self, bench, name="mosquitto"):
         self.bench, self.port = bench, free_port()
@@ -49,14 +49,14 @@ user {getpass.getuser()}
         return self.process
 
     def subscribe(self, count, first=0, name="subscribers"):
-        """As many clients, each subscribed to a topic of its own."""
+        """The given number of clients, each subscribed to a separate topic."""
         fleet = Process([self.load, "subscribe", self.port, *self.client, count, first], [LOAD_CPU],
                         self.bench.scratch / f"{name}.log")
         fleet.wait_until(lambda: '"subscribed"' in fleet.log.read_text(), "all subscriptions", 600)
         return fleet
 
     def check_load(self):
-        """That mqtt_fleet.c speaks MQTT, and not something that only it understands: with mosquitto's own clients."""
+        """Checks with mosquitto's own clients that mqtt_fleet.c speaks MQTT."""
         fleet = self.subscribe(3, name="checked")
         authority, certificate, key = self.client
         common = ["-h", "localhost", "-p", self.port, "--cafile", authority, "--cert", certificate, "--key", key,
@@ -67,13 +67,13 @@ user {getpass.getuser()}
         listener.wait_until(lambda: "Subscribed" in listener.log.read_text(), "a subscription")
         output_of("mosquitto_pub", *common, "-t", "t/1", "-m", "from another client")
         self.publish(3, 6, 100)
-        check(told(fleet, 7)["received"] == 7, "the fleet got something else than what was sent")
+        check(told(fleet, 7)["received"] == 7, "the fleet did not get what was sent")
         check(listener.child.wait(10) == 0 and listener.stop().count("\nt/2 100") == 2,
               f"mosquitto_sub did not get what the fleet published. {listener.tail()}")
         fleet.stop()
 
     def publish(self, topics, messages, size, rate=0):
-        """Publishes to all topics in turn; all are acknowledged to the publishers when this returns."""
+        """Publishes to all topics in turn. Returns when all messages are acknowledged to the publishers."""
         said = json.loads(output_of(
             "taskset", "-c", LOAD_CPU, self.load, "publish", self.port, *self.client, topics, messages, size,
             PUBLISHERS, WINDOW, rate))
@@ -82,7 +82,7 @@ user {getpass.getuser()}
 
 
 def told(fleet, received, latencies=None):
-    """What a fleet says on SIGUSR1, once it has `received` as many as that, and then with as many latencies."""
+    """The fleet's output on SIGUSR1, once it has `received` that many messages and counted as many latencies."""
     deadline = time.monotonic() + 60
     time.sleep(0.5)
     while True:

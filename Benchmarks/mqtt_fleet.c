@@ -1,16 +1,16 @@
-// The load for mosquitto, which is the yardstick of delivery, of memory and of latency: subscribers or publishers that
-// speak MQTT 3.1.1 at QoS 1 over TLS 1.3 with a client certificate. One thread, light enough not to be what is
-// measured.
+// The load for mosquitto, the yardstick for delivery, memory and latency: subscribers or publishers that speak MQTT
+// 3.1.1 at QoS 1 over TLS 1.3 with a client certificate. It has one thread and is light enough not to affect the
+// figures.
 //
 //   mqtt_fleet subscribe PORT CA CERTIFICATE KEY COUNT [FIRST]
 //   mqtt_fleet publish   PORT CA CERTIFICATE KEY TOPICS MESSAGES BYTES CONNECTIONS WINDOW RATE
 //
-// A subscriber has a topic of its own, t/FIRST and so on; all share one certificate, which costs the broker as much as
-// one for each. When all are subscribed it says {"subscribed":COUNT}. It acknowledges what it gets, and says on SIGTERM
-// (the end) or SIGUSR1 (a slice: latencies begin anew) how much that was. Publishers send to all topics in turn, WINDOW
-// on each connection without an acknowledgement, RATE a second (0: as fast as they can), and end when all are
-// acknowledged. A payload begins with the time at which it was due, CLOCK_MONOTONIC in nanoseconds, 20 digits: that one
-// was sent late because the broker held the sender up counts as latency.
+// Each subscriber has a separate topic, t/FIRST and so on; all share one certificate, which costs the broker as much as
+// one per subscriber. When all are subscribed it prints {"subscribed":COUNT}. It acknowledges all messages, and prints
+// their number on SIGTERM (the end) or SIGUSR1 (a slice: resets latencies). Publishers send to all topics in turn, up
+// to WINDOW unacknowledged messages per connection, RATE per second (0: full speed), and end when all are acknowledged.
+// A payload begins with its due time, CLOCK_MONOTONIC in nanoseconds, 20 digits, so a message that is sent late because
+// the broker held the publisher up counts as late.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -38,7 +38,7 @@ struct connection {
   enum state state;
   uint16_t packet;
   uint32_t unacknowledged;
-  // What is left of a packet, and what is to be written; none of both in a quiet connection.
+  // The rest of a packet, and bytes to write; an idle connection has neither.
   unsigned char *in, *out;
   size_t in_count, out_count;
 };
@@ -92,7 +92,7 @@ static void flush(struct connection *one) {
 }
 
 static void put(struct connection *one, const void *data, size_t size) {
-  // Room in steps of a chunk, which realloc is asked for only when a step is crossed.
+  // Capacity grows in chunks, so realloc is called only at chunk boundaries.
   if (one->out == NULL || (one->out_count + size) / chunk != one->out_count / chunk || one->out_count == 0)
     one->out = realloc(one->out, ((one->out_count + size) / chunk + 1) * chunk);
   check(one->out != NULL, "realloc");
@@ -160,7 +160,7 @@ static void publish(struct connection *one) {
   sent++;
 }
 
-// As much as is due, and the windows allow.
+// Sends what is due, as far as the windows allow.
 static void pump(void) {
   static int turn;
   uint64_t due = rate > 0 ? (uint64_t)((double)(now() - began) * (double)rate / 1e9) + 1 : messages;
@@ -232,7 +232,7 @@ static void take(struct connection *one, unsigned char type, const unsigned char
   }
 }
 
-// Takes whole packets off the front; how many bytes they were.
+// Handles the complete packets at the front; returns their number of bytes.
 static size_t take_all(struct connection *one, const unsigned char *data, size_t size) {
   size_t at = 0;
   while (size - at >= 2) {
@@ -382,7 +382,7 @@ int main(int arguments, char **values) {
   start_next();
   while (!ended && !(publishes && acknowledged == messages)) {
     struct epoll_event events[256];
-    // Between two messages that are due a paced publisher looks a thousand times a second.
+    // Between due messages, a paced publisher polls a thousand times per second.
     int some = epoll_wait(epoll, events, 256, publishes && rate > 0 ? 1 : 1000);
     if (some < 0) check(errno == EINTR, "epoll_wait");
     for (int index = 0; index < some; index++) serve(events[index].data.ptr, events[index].events);

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""How soon `apus dev` takes a push, how soon an open page shows it, and what memory the captured pushes take.
+"""How soon `apus dev` accepts a push, how soon an open page shows it, and the memory of captured pushes.
 
     make bench ROWS=page                   everything
     Benchmarks/page.py --rows page         one of the rows, after `make release`
 
-One HTTP/2 client (h2load) sends pushes to virtual devices, which receive and acknowledge them; chromium, headless, has
-the inbox open meanwhile. Load, stand-in and browser share the processors of this machine, and its clock.
+One HTTP/2 client (h2load) sends pushes to virtual devices, which receive and acknowledge them; headless chromium has
+the inbox open meanwhile. Load, development service and browser share the processors and the clock of this machine.
 
 Rows:
-  page     1,000 pushes a second for 20 s: milliseconds from the acceptance (`receivedMilliseconds`) until the page has
-           the push's element; and the longest frame of the page. More arrive between two frames than there are rows
-           in sight: those that never had a row count from the frame in which their place in the list was there.
-  start    milliseconds from the start of `apus dev` until it says that it is ready, and until the first push by
-           `apus send`, another process, was accepted
-  memory   resident memory at the start, with 100,000 captured pushes of which the usual 10,000 are kept, and with all
+  page     1,000 pushes per second for 20 s: milliseconds from acceptance (`receivedMilliseconds`) until the page has
+           the push's element; and the longest frame of the page. More pushes arrive between two frames than fit on the
+           screen: those that never had a row count from the frame in which their position in the list existed.
+  start    milliseconds from the start of `apus dev` until it is ready, and until the first push by `apus send`, another
+           process, was accepted
+  memory   resident memory at the start, with 100,000 captured pushes of which the default 10,000 are kept, and with all
            of them kept (--keep 100000 --keep-mb 1024)
 """
 
@@ -70,7 +70,7 @@ def percentile(values, share):
 
 
 def stand_in(options, *arguments):
-    """A stand-in with devices of its own for the load."""
+    """A development service with extra devices for the load."""
     made = StandIn(str(options.bin / "apus"), *arguments)
     for index in range(DEVICES):
         made.call("POST", "devices", {"id": f"load-{index}"})
@@ -78,7 +78,7 @@ def stand_in(options, *arguments):
 
 
 def send(made, scratch, *load):
-    """Sends to all of the load's devices in turn; returns how many were answered with 200."""
+    """Sends to all of the load's devices in turn; returns the number of 200 responses."""
     folder = pathlib.Path(scratch)
     devices = [one for one in made.call("GET", "devices")["devices"] if one["id"].startswith("load-")]
     tokens = [entry["token"] for one in devices for entry in one["tokens"]
@@ -95,7 +95,7 @@ def send(made, scratch, *load):
 
 
 def received(made):
-    """When each push was accepted, by its number."""
+    """Acceptance times by push number."""
     times, before = {}, ""
     while True:
         page = made.call("GET", f"pushes?limit=1000{before}")
@@ -129,7 +129,7 @@ def page_row(options, scratch):
             highest = max(highest, tops[place][0])
             at = tops[place][1]
             place += 1
-        check(highest >= number, f"push {number} was never to be seen; the last one was {highest}")
+        check(highest >= number, f"push {number} never appeared; the last one was {highest}")
         waits.append(rows.get(number, at) - times[number])
     p50, p99, longest = percentile(waits, 0.5), percentile(waits, 0.99), max(seen["frames"])
     return Row("page.page", "ms p99", p99, goal=GOAL_MILLISECONDS,
@@ -176,7 +176,7 @@ def memory_row(options, scratch, keep):
 
 
 class Page:
-    """A stand-in brings what it needs: nothing is provisioned."""
+    """The development service needs no provisioning."""
 
     def __init__(self, options, scratch):
         self.options, self.scratch = options, scratch
@@ -204,8 +204,8 @@ def arguments(parser):
 
 SUITE = Suite(
     "page", __doc__, Page, tools=["h2load", "chromium"], arguments=arguments,
-    rows={"start": "how soon apus dev takes a push", "page": "how soon its page shows one",
-          "memory": "what captured pushes take"})
+    rows={"start": "how soon apus dev accepts a push", "page": "how soon its page shows one",
+    "memory": "memory of captured pushes"})
 
 if __name__ == "__main__":
     SUITE.main()

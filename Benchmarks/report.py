@@ -4,9 +4,9 @@
     make bench ARGUMENTS="--json all.json"
     Benchmarks/report.py all.json [more.json ...]
 
-A line of a table whose first cell names a row gets that row's figures; lines whose row was not measured stay. So does
-the curve of growth, where its rows are missing. Of runs of different rows several can be given; the last one that has a
-row counts. A run with --quick is refused.
+A table line whose first cell names a row gets that row's figures; lines of unmeasured rows stay unchanged, as does the
+growth curve if its rows are missing. Several runs with different rows can be given; the last run with a row is used.
+Runs with --quick are rejected.
 """
 
 import argparse
@@ -20,13 +20,13 @@ import textwrap
 sys.dont_write_bytecode = True
 from rows import figure
 
-# Lines of the page; the chart stands between them.
+# Marker lines of the page around the chart.
 CURVE = ["<!-- what growth costs, drawn by report.py -->", "<!-- end of it -->"]
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "Documentation/performance.md"
 
 
 def filled(cells, rows):
-    """The cells of a line with the figures of its row; as they are where that was not measured."""
+    """The cells of a line with the figures of its row; unchanged if the row was not measured."""
     row = rows.get(cells[0].strip("`"))
     if row is None:
         return cells
@@ -42,7 +42,7 @@ def filled(cells, rows):
 
 
 def curve(rows):
-    """The lines of a chart of what a notification costs with more and more devices; none if that was not measured."""
+    """The lines of a chart of the cost per notification by number of devices; empty if not measured."""
     points = sorted((int(name.rpartition("-")[2]), row["apus"]) for name, row in rows.items()
                     if re.fullmatch(r"growth\.devices-\d+", name))
     if not points:
@@ -54,7 +54,7 @@ def curve(rows):
 
 
 def drawn(lines, rows):
-    """The lines with the chart between its marks."""
+    """The lines with the chart between its markers."""
     chart = curve(rows)
     if not chart or CURVE[0] not in lines:
         return lines
@@ -63,7 +63,7 @@ def drawn(lines, rows):
 
 
 def measured(facts, rows):
-    """The sentence that says on what, and how often."""
+    """The sentence about the machine and the number of slices."""
     most = max(row["slices"] for row in rows.values())
     return textwrap.fill(
         f"Measured: {facts['machine']}, {facts['processors']} processors, {facts['memory_gib']} GiB, kernel "
@@ -72,7 +72,7 @@ def measured(facts, rows):
 
 
 def page(text, runs):
-    """The page with what was measured."""
+    """The page with the measured figures."""
     rows = {row["row"]: row for run in runs for row in run["rows"]}
     lines = []
     for line in text.splitlines():
@@ -93,7 +93,7 @@ def main():
     runs = [json.loads(file.read_text()) for file in options.runs]
     for file, run in zip(options.runs, runs):
         if "--quick" in run["arguments"]:
-            sys.exit(f"report: {file} is of a run with --quick, which measures nothing")
+            sys.exit(f"report: {file} comes from a run with --quick, whose figures mean nothing")
     PAGE.write_text(page(PAGE.read_text(), runs))
 
 

@@ -1,4 +1,4 @@
-"""What every benchmark prints: rows. Each is what Apus takes, beside its yardstick in the same run."""
+"""The rows that every benchmark prints: a figure of Apus and its yardstick in the same run."""
 
 import argparse
 import dataclasses
@@ -14,10 +14,10 @@ BETTER = {"lower": "at most", "higher": "at least"}
 
 @dataclasses.dataclass
 class Row:
-    """A line of the table. Values are those of single slices, the yardstick's from the slice beside each.
+    """A line of the table. Values are those of single slices; the yardstick's are from the adjacent slices.
 
-    The ratio is Apus' median through the yardstick's, whatever is better. A goal is one for the ratio, or where there
-    is no yardstick for the value itself; `goal_for` says otherwise.
+    The ratio is Apus' median divided by the yardstick's. A goal applies to the ratio, or to the value if there is no
+    yardstick; `goal_for` overrides this.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Row:
     goal: float = None
     goal_for: str = None
     better: str = "lower"
-    # What a reader of the table should know beside it, and what only a reader of the JSON wants.
+    # A note for the table, and further members of the JSON.
     note: str = ""
     more: dict = dataclasses.field(default_factory=dict)
 
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def ratios(self):
-        """Of each slice. Where the two have different numbers of slices, of each of Apus' through the median."""
+        """The ratio of each slice; if the numbers of slices differ, relative to the yardstick's median."""
         if not self.other:
             return []
         if len(self.apus) == len(self.yardstick):
@@ -102,7 +102,7 @@ def span(values):
 
 
 def figure(value):
-    """Three digits that count, and no more."""
+    """Three significant digits."""
     if value is None:
         return ""
     if abs(value) >= 100 or value == int(value):
@@ -124,7 +124,7 @@ USUAL_SLICES = 7
 
 
 class Arguments(argparse.ArgumentParser):
-    """Options whose sizes are smaller with --quick, which is for looking whether a row works, not for figures."""
+    """Options whose sizes are smaller with --quick, which only checks that a row works."""
 
     def __init__(self, suite=None):
         super().__init__(description=suite and suite.doc, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -132,8 +132,8 @@ class Arguments(argparse.ArgumentParser):
         self.sizes = {"slices": (suite.slices if suite else USUAL_SLICES, 1)}
         self.add_argument("--slices", type=int, help="slices of each kind "
                           + (f"({suite.slices}; quick: 1)" if suite else f"({USUAL_SLICES}, fewer of long ones)"))
-        self.add_argument("--quick", action="store_true", help="small sizes, to see that it works: no figures")
-        # The yardsticks keep no books either.
+        self.add_argument("--quick", action="store_true", help="small sizes, to check that it works: no figures")
+        # The yardsticks keep no ledger either.
         self.add_argument("--ledger", default="off", metavar="MODE", help="the service's option --ledger (off)")
         self.add_argument("--bin", type=harness.pathlib.Path, default=harness.ROOT / ".build/release",
                           help="folder of the programs")
@@ -145,7 +145,7 @@ class Arguments(argparse.ArgumentParser):
         self.add_argument(flag, type=int, help=f"{what} ({usual}; quick: {quick})", **more)
 
     def fill(self, options):
-        """Sizes that were not said."""
+        """Fills in the default sizes."""
         for name, sizes in self.sizes.items():
             if getattr(options, name) is None:
                 setattr(options, name, sizes[options.quick])
@@ -153,8 +153,8 @@ class Arguments(argparse.ArgumentParser):
 
 
 class Suite:
-    """Rows that share a setting. `rows` says in a sentence what each is; `measure` takes a bench, whose
-    `options.rows` are the names of those that are wanted, and adds to its `results`."""
+    """Rows that share a setting. `rows` describes each; `measure` gets a bench, whose `options.rows` are the wanted
+    names, and adds to its `results`."""
 
     def __init__(self, name, doc, bench, rows, measure=None, tools=(), arguments=lambda parser: None,
                  slices=USUAL_SLICES):
@@ -170,14 +170,14 @@ class Suite:
             getattr(bench, name.replace("-", "_"))()
 
     def run(self, options, results):
-        """Adds to `results` as rows come, so that those before a failure are kept."""
+        """Adds to `results` as rows are measured, so that a failure loses no earlier row."""
         def measure(bench):
             bench.results = results
             self.measure(bench)
         harness.run(options, self.bench, self.tools, measure)
 
     def main(self):
-        """The benchmark by itself."""
+        """Runs this suite alone."""
         parser = Arguments(self)
         names = list(self.rows)
         parser.add_argument("--rows", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Seconds from the start of the service to open doors, beside mosquitto with the same certificates.
+"""Time from the start of the service to open listeners, compared with mosquitto with the same certificates.
 
-    make bench ROWS=start-up       as a table; `store` starts with a million stored, `page` the stand-in `apus dev`
+    make bench ROWS=start-up       as a table; `store` starts with a million stored, `page` starts `apus dev`
     Benchmarks/start_up.py         after `make release`
 
-The first look at the doors is a millisecond after the start, and then there is one each millisecond.
+The listeners are checked every millisecond, for the first time a millisecond after the start.
 
 Rows:
   empty    nothing is stored
@@ -26,7 +26,7 @@ class StartUp(harness.Bench):
     def compare(self, row):
         port, broker = free_port(), Mosquitto(self)
         times, others = [], []
-        # Started once before: what a first start makes it makes once.
+        # Started once before, because the first start creates files.
         self.serve(pause=0.001, http2=f"127.0.0.1:{port}").stop()
         for _ in range(self.options.slices):
             began = time.monotonic()

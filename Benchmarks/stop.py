@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""How long a stop takes with connected devices, and what providers notice when all of the devices come back.
+"""How long a shutdown takes with connected devices, and what providers notice when all devices reconnect.
 
     make bench ROWS=stop                           all rows, as a table
     Benchmarks/stop.py --devices 5000              after `make release`
 
-The devices of `apus-bench fleet` are connected and quiet, the service gets SIGTERM, and the time until it has ended is
-taken. Then it is started again, and `apus-bench push` sends 200 notifications a second until all devices are back, each
-at the time that the service gave it. Answers are timed from when they were due. The service runs on processor 0 with
-one worker, devices and provider share processor 1.
+The devices of `apus-bench fleet` are connected and idle when the service gets SIGTERM, and the time until it ends is
+measured. Then it starts again, and `apus-bench push` sends 200 notifications per second until all devices have
+reconnected, each at the time that the service gave it. Responses are timed from the requests' due times. The service
+runs on processor 0 with one worker; devices and provider share processor 1.
 
 Rows:
   none, few, crowd  seconds from SIGTERM to the end, with no device, with five, and with --devices. Goal: 2 s.
-  request           p99 of the answers to the provider while the devices of `crowd` come back, beside undisturbed ones
-  return            seconds from open listeners until all of them are back
+  request           p99 of the responses to the provider while the devices of `crowd` reconnect, compared with
+  undisturbed return            seconds from open listeners until all devices have reconnected
 """
 
 import signal
@@ -31,7 +31,7 @@ FEW = 5
 
 class Stop(storm.Storm):
     def stopped(self):
-        """Seconds that the service takes to end."""
+        """Seconds until the service ends."""
         began = time.monotonic()
         self.server.child.send_signal(signal.SIGTERM)
         code = self.server.child.wait(60)
@@ -69,7 +69,7 @@ class Stop(storm.Storm):
             stops.append(self.stopped())
             self.start()
             began, provider = time.monotonic(), self.provider(600)
-            # The status is written now and then: one from before the stop says that all are connected.
+            # The status is written periodically; one from before the shutdown says that all are connected.
             self.fleet.wait_until(lambda: self.status()["disconnections"] >= ended, "ended connections", pause=0.01)
             self.until_connected()
             returns.append(time.monotonic() - began)
@@ -94,7 +94,7 @@ def arguments(parser):
 
 SUITE = Suite("stop", __doc__, Stop, tools=["openssl", "taskset"], arguments=arguments, slices=5,
               measure=lambda bench: [getattr(bench, f"measure_{row}")() for row in bench.options.rows],
-              rows={"none": "a stop without devices", "few": "with five", "crowd": "with many, which then come back"})
+              rows={"none": "a shutdown without devices", "few": "with five", "crowd": "with many, which reconnect"})
 
 if __name__ == "__main__":
     SUITE.main()

@@ -1,33 +1,32 @@
 #!/usr/bin/env python3
-"""Notifications stored durably in a second, beside the storage engine driven directly in the same run.
+"""Notifications stored durably per second, compared with direct use of the storage engine in the same run.
 
     make bench ROWS=store                                a million stored notifications (about four minutes)
     Benchmarks/store.py --stored 1000000 10000000        ten million as well (about 5 GB in TMPDIR)
     Benchmarks/store.py --json                           JSON, one row a line, after `make release`
 
-Each size begins with a service that knows as many devices, all of them away, none of which has connected:
-`apus-bench register` writes their records. `apus-bench binary` then sends one notification to each (frames of 400
-bytes, expiration in an hour, four connections), whose last error packet comes when all are on disk. After that each
-slice sends to some of the devices again, which replaces what waits for them, so that the number stored stays the same.
+Each size begins with a service that knows that many offline devices, none of which has ever connected: `apus-bench
+register` writes their records. `apus-bench binary` then sends one notification to each (frames of 400 bytes, expiration
+in an hour, four connections); the last error packet arrives when all are on disk. After that each slice sends to some
+of the devices again, which replaces their notifications, so the number of stored ones is constant.
 
-The engine has a store of its own, of the same size. `apus-bench engine` writes the same records to it in the same
-order, in groups of as many as the service had in a group (a preloaded library counts the syncs of its log), each
-group sorted as the service sorts it, the next one made while one is written. What it leaves out is everything that a
-service does: TLS, frames, tokens, payloads, decisions, answers, and looking up the device.
+The engine has a separate store of the same size. `apus-bench engine` writes the same records to it in the same order,
+in groups of the service's size (a preloaded library counts the syncs of its log), each group sorted as in the service,
+while the next one is prepared. It leaves out the rest of a service: TLS, frames, tokens, payloads, decisions,
+responses, and the lookup of the device.
 
-Service, engine and load may use both processors; only one of the two stores is at work at any time. What counts is
-notifications for each second of time, so the machine should have nothing else to do.
+Service, engine and load may use both processors; only one of the two stores is active at any time. The figure is
+notifications per second of real time, so the machine should be otherwise idle.
 
 Rows, for each size:
-  stored     notifications a second while the store fills up, and with all of them stored: medians of the slices, and
-             the service's rate through the engine's. Goal: 0.7. CPU time of the service for each, too.
+  stored     notifications per second while the store fills up, and once all are stored: medians of the slices, and the
+             service's rate divided by the engine's. Goal: 0.7. Also the service's CPU time per notification.
   accepted   microseconds from a notification to its confirmation (a listener with +confirm, one at a time, expiration
-             in an hour): with nothing else to do, and while the four connections flood 200,000 of the devices.
-  memory     resident memory of the service; what is not anonymous are pages of files.
-  start      seconds from the start of the program to open doors, beside the engine's time to open the same directory:
-             after a shutdown, and after SIGKILL in the middle of a flood.
-  fetched    microseconds from a device's first packet (its handshake included) to the last notification that is
-             stored for it.
+             in an hour): on an idle service, and while the four connections flood 200,000 of the devices.
+  memory     resident memory of the service; the part that is not anonymous is pages of files.
+  start      seconds from the start of the program to open listeners, compared with the engine's time to open the same
+             directory: after a shutdown, and after SIGKILL in the middle of a flood.
+  fetched    microseconds from a device's first packet (including its handshake) to its last stored notification.
 """
 
 import json
@@ -48,7 +47,7 @@ from rows import Row, Suite
 
 RATE_GOAL = 0.7
 BOTH = [SERVER_CPU, LOAD_CPU]
-# Devices that a flood goes to.
+# Devices that get a flood.
 FLOODED_DEVICES = 200_000
 
 
@@ -67,7 +66,7 @@ class Store(harness.Bench):
         self.library = self.compile("sync_count.c", "sync_count.so", "-fPIC", "-shared")
 
     def begin(self, stored):
-        """A service of its own for each size, with all devices known, and an empty store for the engine."""
+        """A separate service for each size, with all devices known, and an empty store for the engine."""
         self.stored = stored
         for old in [self.data, self.scratch / "engine"]:
             shutil.rmtree(old, ignore_errors=True)
@@ -96,7 +95,7 @@ class Store(harness.Bench):
                 "--frame-bytes", self.options.frame_bytes, "--expiration", "+1h", *extra]
 
     def start_senders(self, frames, devices=None):
-        """One for each connection, each to devices of its own."""
+        """One sender per connection, each with separate devices."""
         share = frames // self.options.connections
         first = self.next_device["apus"]
         self.next_device["apus"] += frames
@@ -104,7 +103,7 @@ class Store(harness.Bench):
                         self.scratch / f"sender.{index}.log") for index in range(self.options.connections)]
 
     def start_flood(self):
-        """Senders that go on until they are stopped, at work when this returns."""
+        """Senders that run until they are stopped; they are active when this returns."""
         senders = self.start_senders(4_000_000_000, min(self.stored, FLOODED_DEVICES))
         before = self.syncs.read_bytes()
         senders[0].wait_until(lambda: self.syncs.read_bytes() != before, "a first group")
@@ -112,7 +111,7 @@ class Store(harness.Bench):
         return senders
 
     def service_slice(self, apus, frames):
-        """Notifications a second, notifications in a group, and what they cost."""
+        """Notifications per second, notifications per group, and their costs."""
         synced, cpu = struct.unpack_from("QQ", self.syncs.read_bytes()), apus.cpu_seconds()
         senders = self.start_senders(frames)
         said = []
@@ -120,7 +119,7 @@ class Store(harness.Bench):
             check(sender.child.wait(1200) == 0, f"a sender failed. {sender.tail()}")
             said.append(json.loads(sender.stop().splitlines()[-1]))
         after = struct.unpack_from("QQ", self.syncs.read_bytes())
-        # They begin together, up to the time that their programs need to start.
+        # They begin together, except for the start time of their programs.
         began = min(one["began_milliseconds"] for one in said)
         seconds = max(one["began_milliseconds"] - began + one["seconds"] * 1000 for one in said) / 1000
         count, nanoseconds = [b - a for a, b in zip(synced, after)]
@@ -190,7 +189,7 @@ class Store(harness.Bench):
                  more={key: round(value, 1) for key, value in figures.items()})
 
     def start(self):
-        """The last service is still at work on a flood when it comes here; a running one is returned."""
+        """The previous service is still handling a flood. Returns a running service."""
         figures = {}
 
         def service():
@@ -255,9 +254,9 @@ def arguments(parser):
     parser.size("--stored", [1_000_000], [20_000], "sizes", nargs="+")
     parser.size("--frames", 500_000, 10_000, "notifications of a slice")
     parser.size("--frame-bytes", 400, 400, "bytes of a frame")
-    parser.size("--connections", 4, 4, "connections that they come by")
-    parser.size("--latencies", 2000, 200, "notifications that are waited for, and a fifth of it in a flood")
-    parser.size("--fetches", 500, 50, "devices that come for what is stored")
+    parser.size("--connections", 4, 4, "connections")
+    parser.size("--latencies", 2000, 200, "notifications with a timed confirmation; a fifth of it in a flood")
+    parser.size("--fetches", 500, 50, "devices that fetch stored notifications")
 
 
 SUITE = Suite(

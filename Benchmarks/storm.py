@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
-"""All devices come back at once, after a restart of the service or a failure of the network.
+"""All devices reconnect at once, after a restart of the service or a network failure.
 
     make bench ROWS=storm                          all rows, as a table
     Benchmarks/storm.py --devices 19000            after `make release`
 
-The devices of `apus-bench fleet` are connected, and then all their connections end. Each device comes back after a wait
-drawn from none to all of a second: together, as far as the service sees it. Meanwhile `apus-bench push` sends 200
-notifications a second, whose answers are timed from when they were due. The service runs on processor 0 with one
-worker, devices and provider share processor 1; each slice is a storm.
+The devices of `apus-bench fleet` are connected, and then all their connections end. Each device reconnects after a
+random wait of up to a second, which for the service is all at once. Meanwhile `apus-bench push` sends 200 notifications
+per second, whose responses are timed from the requests' due times. The service runs on processor 0 with one worker;
+devices and provider share processor 1. Each slice is a storm.
 
 Rows:
-  restart   the service is stopped (SIGTERM) and started again; devices show their session tickets
-  network   the devices' connections break, the service goes on; devices show their session tickets
-  full      as `network`, with devices that resume nothing
-Each prints, behind its name:
-  -seconds      from open doors, or from the break, until all devices are connected
-  -connections  connections for each second of the server's CPU time, everything included. Of `network`, beside `full`;
-                goal: 1.5 times as many.
+  restart   the service is stopped (SIGTERM) and started again; devices use their session tickets
+  network   the devices' connections break while the service runs; devices use their session tickets
+  full      as `network`, with devices that resume no session
+Each prints, after its name:
+  -seconds      from open listeners, or from the break, until all devices are connected
+  -connections  connections per second of the server's total CPU time. For `network`, compared with `full`; goal: 1.5
+                times as many.
   -resumed      percent of the handshakes that resumed a session
-  -memory       of the server when all are back and have been quiet for 25 seconds, beside what it was before, when they
-                had been quiet for as long. Goal: 1.1.
-  -attempts     handshakes and failed attempts for each device: far above 1 would be a livelock, but for `restart`,
-                where devices try in vain while the service is away
-  -request      p99 of the answers to the provider in the storm, beside the undisturbed ones
+  -memory       of the server when all devices have reconnected and been silent for 25 seconds, compared with before,
+                after the same silence. Goal: 1.1.
+  -attempts     handshakes and failed attempts per device: far above 1 would be a livelock, except for `restart`, where
+                attempts fail while the service is down
+  -request      p99 of the responses to the provider during the storm, compared with undisturbed ones
 """
 
 import json
@@ -51,11 +51,11 @@ class Storm(latency.Paced):
         return json.loads(self.status_file.read_text()) if self.status_file.exists() else {}
 
     def until_connected(self, seconds=300):
-        """Waits for all devices, and says how long that took."""
+        """Waits for all devices, and returns how long that took."""
         began, devices = time.monotonic(), self.options.devices
         while self.status().get("connected") != devices:
             check(time.monotonic() - began < seconds,
-                  f"not all devices came back in {seconds} s: {json.dumps(self.status())}. {self.server.tail()}")
+                  f"not all devices reconnected within {seconds} s: {json.dumps(self.status())}. {self.server.tail()}")
             time.sleep(0.05)
         return time.monotonic() - began
 
@@ -64,7 +64,7 @@ class Storm(latency.Paced):
                        self.scratch / "push.log")
 
     def provider_p99(self, provider):
-        """Of a provider that ends by itself, or is ended here; what the storm took may be refused, and is told."""
+        """The output of a provider that ended or is ended here. Requests rejected in the storm are counted."""
         said = json.loads(provider.stop().splitlines()[-1])
         check(said["accepted"] > 0, f"the provider was not served at all: {said}")
         return said["request_latency"]["p99_us"], said
@@ -85,14 +85,14 @@ class Storm(latency.Paced):
             self.start()
             spent, provider = 0, self.provider(600)
         else:
-            # The provider is at work already, as it is where a network of devices fails.
+            # The provider is already sending, as in a real network failure of devices.
             spent, provider = self.server.cpu_seconds(), self.provider(600)
             self.fleet.child.send_signal(signal.SIGHUP)
             self.fleet.wait_until(lambda: self.status()["disconnections"] >= before["disconnections"]
                                   + self.options.devices, "broken connections", pause=0.01)
         began = time.monotonic()
         seconds = self.until_connected()
-        # As long as the storm, and a second at least: a percentile of a few answers would say nothing.
+        # As long as the storm, and at least a second: a percentile of a few responses would mean nothing.
         time.sleep(max(0, 1 - (time.monotonic() - began)))
         request, said = self.provider_p99(provider)
         cpu, after = self.server.settled_cpu_seconds() - spent, self.status()
@@ -154,7 +154,7 @@ def arguments(parser):
 
 SUITE = Suite("storm", __doc__, Storm, tools=["openssl", "taskset"], arguments=arguments, slices=3,
               measure=lambda bench: [bench.measure_storms(how) for how in bench.options.rows],
-              rows={"restart": "all devices come back after a restart", "network": "after a failure of their network",
+              rows={"restart": "all devices reconnect after a restart", "network": "after a network failure",
                     "full": "the same with full handshakes"})
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-// Peers without credentials that attack a listener, for bad_input.py.
+// Untrusted peers that attack a listener, for bad_input.py.
 //
 //   strangers KIND PORT COUNT ADDRESSES
 //
 // One thread keeps COUNT connections to 127.0.0.1:PORT, from 127.0.0.1 (ADDRESSES 1) or in turn from ADDRESSES of
-// 127.0.1.0/24. A connection that the service ends is replaced at once. KIND says what they do:
+// 127.0.1.0/24. A connection that the service ends is replaced at once. KIND selects the attack:
 //   streams      open 1,000 requests without acknowledging SETTINGS, and never complete them
 //   trailers     send requests whose trailers name a table entry of 4,000 bytes 120 times
 //   settings     open 1,000 requests, and send SETTINGS of 2,730 entries without end
 //   handshakes   send a ClientHello, the same for all, and never answer the service's flight
-//   connections  connect and say nothing
-// On SIGTERM it prints how many connections were made and ended, and the bytes that were sent.
+//   connections  connect and send nothing
+// On SIGTERM it prints the numbers of made and ended connections and of sent bytes.
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 
 enum { streams = 1000, value_bytes = 4000, references = 120, entries = 2730, room = 64 * 1024 };
 
-// What is sent once, and behind it again and again. Repeated bytes have `ids` new stream ids for each repetition.
+// The bytes to send once, and then the bytes to repeat. Each repetition has `ids` new stream ids.
 struct script {
   unsigned char once[room], again[room];
   int once_count, again_count, id_offsets[16], ids, is_encrypted;
@@ -162,7 +162,7 @@ static void begin(struct peer *peer) {
   peer->next_id = 3;
   peer->socket = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
   check(peer->socket >= 0, "socket");
-  // No TIME_WAIT: ports of one address would not last.
+  // Avoids TIME_WAIT, which would use up the ports of one address.
   setsockopt(peer->socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   setsockopt(peer->socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   own.sin_addr.s_addr = htonl(addresses == 1 ? INADDR_LOOPBACK : 0x7f000101u + (unsigned)(index % addresses));
@@ -184,7 +184,7 @@ static void end(struct peer *peer) {
   begin(peer);
 }
 
-// Whether there is more to send; repeated bytes get the stream ids that come next.
+// Whether there is more to send; repeated bytes get the next stream ids.
 static int refill(struct peer *peer) {
   if (peer->position < peer->count) return 1;
   if (!script.again_count) return 0;
@@ -193,7 +193,7 @@ static int refill(struct peer *peer) {
     memcpy(script.again + script.id_offsets[index], &id, 4);
   }
   peer->next_id += (unsigned)script.ids;
-  // What is repeated differs between peers in its ids alone, so a peer that is behind keeps a copy.
+  // Repeated bytes of peers differ only in their ids, so a slower peer keeps a copy.
   if (!peer->is_again) peer->bytes = malloc((size_t)script.again_count);
   peer->is_again = 1;
   memcpy(peer->bytes, script.again, (size_t)script.again_count);
@@ -219,7 +219,7 @@ static long received_from(struct peer *peer) {
   return count < 0 && errno == EAGAIN ? 0 : -1;
 }
 
-// Whether the connection lives on.
+// Whether the connection is still open.
 static int serve(struct peer *peer, unsigned events) {
   long count;
   ERR_clear_error();
@@ -236,7 +236,7 @@ static int serve(struct peer *peer, unsigned events) {
   }
   while ((count = received_from(peer)) > 0) {}
   if (count < 0) return 0;
-  // A bounded turn for each, so that all of them attack at once.
+  // A bounded turn for each, so that all connections attack at the same time.
   for (int turn = 0; turn < 16 && refill(peer); turn++) {
     if ((count = sent_to(peer)) < 0) return 0;
     if (count == 0) return 1;

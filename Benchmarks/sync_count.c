@@ -1,5 +1,5 @@
-// Counts how often a process syncs a log of RocksDB: for LD_PRELOAD. The file that APUS_SYNC_COUNT names, 4,096 bytes,
-// gets two numbers of 64 bits: calls of fdatasync for a file named *.log, and the nanoseconds that they took.
+// For LD_PRELOAD: counts the syncs of RocksDB's log. The file that APUS_SYNC_COUNT names, 4,096 bytes, gets two 64-bit
+// numbers: calls of fdatasync for files named *.log, and their duration in nanoseconds.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ static uint64_t now(void) {
   return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-// Tables and the manifest are synced too, by other threads.
+// Other threads also sync tables and the manifest.
 static int is_log(int file) {
   char link[32], path[4096];
   snprintf(link, sizeof link, "/proc/self/fd/%d", file);

@@ -1,10 +1,10 @@
-// The yardstick of trust.py: a server that does handshakes with certificates on both sides, and nothing else.
+// The yardstick of trust.py: a server that only makes handshakes with certificates on both sides.
 //
 //   tls_accept PORT CERTIFICATE KEY AUTHORITY
 //
-// One thread takes one connection of 127.0.0.1 after the other, demands a certificate that AUTHORITY issued, reads
-// until the end, and closes. Version, suites, groups, ALPN and tickets are those of Apus. On SIGTERM it prints how many
-// handshakes succeeded, and how many of them resumed a session.
+// One thread accepts one connection on 127.0.0.1 at a time, requires a certificate that AUTHORITY issued, reads until
+// the end, and closes. Version, suites, groups, ALPN and tickets are those of Apus. On SIGTERM it prints the number of
+// successful handshakes, and of those that resumed a session.
 
 #include <arpa/inet.h>
 #include <openssl/err.h>

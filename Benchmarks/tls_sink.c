@@ -1,10 +1,10 @@
-// The yardstick of binary.py: a server that does TLS and nothing else.
+// The yardstick of binary.py: a server that only decrypts TLS.
 //
 //   tls_sink PORT CERTIFICATE KEY AUTHORITY
 //
-// One thread takes one connection of 127.0.0.1 after the other, demands a certificate from it, reads until its end,
-// and throws away what it reads. Version, suites, groups and tickets are those of Apus. For each connection it prints
-// a line: bytes, version, cipher.
+// One thread accepts one connection on 127.0.0.1 at a time, requires a certificate, reads until the end, and discards
+// the data. Version, suites, groups and tickets are those of Apus. For each connection it prints a line: bytes,
+// version, cipher.
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -34,7 +34,7 @@ static SSL_CTX *make_context(char **files) {
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
   SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_num_tickets(context, 1);
-  // Otherwise OpenSSL asks the socket twice for each record, which makes a small record twice as expensive.
+  // Otherwise OpenSSL reads the socket twice per record, which doubles the cost of a small record.
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, 65536);
   check(SSL_CTX_set_session_id_context(context, (const unsigned char *)"sink", 4), "session scope");

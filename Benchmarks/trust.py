@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""What it costs to believe somebody: handshakes with certificates on both sides, device tokens, provider tokens.
+"""The cost of authentication: handshakes with certificates on both sides, device tokens, provider tokens.
 
     make bench ROWS=trust                     all rows, as a table
     Benchmarks/trust.py --rows full --json    some of them as JSON, after `make release`
 
-`apus-bench handshake` connects devices to the service's door (TLS 1.3, P-256 on both sides, AES-128-GCM); each closes
-once its handshake is complete. tls_accept.c takes the same connections with the same certificates, with OpenSSL alone.
-Servers run on processor 0, devices on processor 1, slice by slice in alternation. What counts is the CPU time of the
-server's process, user and system, all threads, for each handshake, its socket included; the rows say how many
-handshakes a processor does with that in a second.
+`apus-bench handshake` connects devices to the service's listener (TLS 1.3, P-256 on both sides, AES-128-GCM); each
+closes once its handshake is complete. tls_accept.c accepts the same connections with the same certificates, using only
+OpenSSL. Servers run on processor 0, devices on processor 1, in alternating slices. The figure is based on the CPU time
+of the server process, user and system, all threads, per handshake including its socket; the rows show the resulting
+handshakes per second of a processor.
 
 Rows:
   full      each device is new to the service: its chain is built and its signatures are checked. Goal: 0.9.
-  known     devices that were here before: Apus knows the certificate by its digest, OpenSSL checks it again. Apus has
-            to be cheaper than in the first row.
-  resumed   by session tickets. Goal: 0.9, and 1.5 times those of the first row, if that was measured.
-  revoked   as `known`, with 10,000 serial numbers on a revocation list of the devices' authority, beside none. The
-            second must cost what the first costs, but for noise.
-  tokens    `apus-bench credentials`: nanoseconds for a device token that is opened, one by one and 32 together, and for
-            a provider token with its signature checked, and seen before on its connection. No goal.
+  known     devices that connected before: Apus recognizes the certificate by its digest, OpenSSL checks it again. Apus
+            must be cheaper than in the first row.
+  resumed   with session tickets. Goal: 0.9, and 1.5 times the first row, if that was measured.
+  revoked   as `known`, with 10,000 serial numbers on a revocation list of the device authority, compared with none.
+            Both must cost the same, except for noise.
+  tokens    `apus-bench credentials`: nanoseconds to unseal a device token, one by one and 32 together, and to check a
+            provider token, with its signature and seen before on its connection. No goal.
 """
 
 import json
@@ -64,17 +64,17 @@ class Trust(harness.Bench):
         return said
 
     def timed(self, server, port, devices, *extra):
-        """CPU microseconds for each handshake of one slice."""
+        """CPU microseconds per handshake of one slice."""
         handshakes = self.options.handshakes
         before = server.settled_cpu_seconds()
         said = self.shake(port, handshakes, devices, *extra)
         cost = (server.settled_cpu_seconds() - before) * 1e6 / handshakes
         least = handshakes - devices if "--resume" in extra else 0
-        check(said["resumed"] >= least and (least or said["resumed"] == 0), f"other handshakes than meant: {said}")
+        check(said["resumed"] >= least and (least or said["resumed"] == 0), f"unexpected handshakes: {said}")
         return cost, said["cipher"]
 
     def compare(self, row, contestants, devices, *extra, goal=None):
-        """Slices of every contestant in alternation: name, server, port. Handshakes a second of each."""
+        """Alternating slices of all contestants (name, server, port). Returns the handshakes per second of each."""
         say(f"\n{row}: {self.options.slices} slices of {self.options.handshakes:,} handshakes, {devices:,} devices")
         costs, ciphers = {}, set()
         for _, _, port in contestants:
@@ -136,14 +136,14 @@ class Trust(harness.Bench):
                 costs[name].append(cost)
                 say(f"  {index + 1:2} {name:8} {cost:7.1f} us")
         reloads = re.findall(r'"event":"trust.reloaded".*"revoked":(\d+)', (self.data / "audit.jsonl").read_text())
-        check(str(REVOKED) in reloads, f"the list was not taken up: {reloads}")
+        check(str(REVOKED) in reloads, f"the list was not loaded: {reloads}")
         apus.stop()
         listed.unlink()
         self.results.append(Row("trust.revoked", "us CPU/handshake", costs["listed"], costs["none"],
                                 "Apus, none listed", more={"revoked": REVOKED}))
 
     def revocation_list(self):
-        """A list of the devices' authority with serial numbers that nobody has."""
+        """A revocation list of the device authority with unused serial numbers."""
         folder = self.scratch / "ca"
         folder.mkdir()
         (folder / "index.txt").write_text("".join(
@@ -158,7 +158,7 @@ class Trust(harness.Bench):
         return (folder / "list.pem").read_bytes()
 
     def tokens(self):
-        say("\ntokens: opening and checking, in one thread")
+        say("\ntokens: unsealing and checking, in one thread")
         runs = [json.loads(output_of("taskset", "-c", SERVER_CPU, self.apus_bench, "credentials", "--seconds",
                                      self.options.seconds)) for _ in range(self.options.slices)]
         for name in runs[0]:
@@ -174,8 +174,8 @@ def arguments(parser):
 
 SUITE = Suite(
     "trust", __doc__, Trust, tools=["openssl", "clang", "taskset"], arguments=arguments,
-    rows={"full": "handshakes with devices that are new", "known": "with devices that were here before",
-          "resumed": "by session tickets", "revoked": "with a long revocation list",
+    rows={"full": "handshakes with new devices", "known": "with devices that connected before",
+    "resumed": "with session tickets", "revoked": "with a long revocation list",
           "tokens": "device tokens and provider tokens"})
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/// The bytes that libFuzzer hands to a target, in memory of their own so that a read past their end is found.
+/// Copies libFuzzer's input into exactly sized memory, so that the sanitizer detects a read past its end.
 func input(_ start: UnsafePointer<UInt8>?, _ count: Int) -> [UInt8] {
   Array(UnsafeBufferPointer(start: start, count: count))
 }

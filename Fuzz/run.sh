@@ -3,13 +3,13 @@
 #
 #   Fuzz/run.sh [TARGET|all] [SECONDS]      all targets, 20 seconds each
 #
-# A target is Fuzz/Targets/NAME.swift with a line in the table below; its seeds are in Fuzz/Corpus/NAME, and words to
-# try in Fuzz/Targets/NAME.dict if there are any. Inputs that were found on the way stay in .build/fuzz/NAME/found. An
-# input that crashes is kept as Fuzz/Crashes/NAME-*, where each later run tries it first.
+# A target is Fuzz/Targets/NAME.swift with a line in the table below; its seeds are in Fuzz/Corpus/NAME, and an optional
+# dictionary is Fuzz/Targets/NAME.dict. New interesting inputs stay in .build/fuzz/NAME/found. An input that crashes is
+# saved as Fuzz/Crashes/NAME-*, and each later run tries it first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# name: the modules that it needs, lowest first.
+# name: the modules it needs, lowest first.
 targets() {
   cat <<'TABLE'
 binary ApusModel ApusWire
@@ -29,9 +29,9 @@ seconds=${2:-20}
 build=.build/fuzz
 mkdir -p "$build"
 
-# The crash handler of the Swift runtime would take the signal from libFuzzer, and hang.
+# The crash handler of the Swift runtime would take the signal from libFuzzer and hang.
 export SWIFT_BACKTRACE=enable=no
-# The Swift runtime keeps metadata that the leak check takes for lost.
+# The Swift runtime keeps metadata that the leak check reports as leaked.
 export ASAN_OPTIONS=detect_leaks=0
 
 flags=(-swift-version 6 -O -g -wmo -sanitize=fuzzer,address -parse-as-library -package-name apus -use-ld=lld
@@ -59,7 +59,7 @@ c_shims() {
 }
 
 engine=()
-# RocksDB and what is written in C++ for it, for the store.
+# RocksDB and our C++ code for it, for the store.
 engine_shims() {
   printf 'module CEngineLog {\n  umbrella "%s"\n  export *\n}\n' "$PWD/Sources/CEngineLog/include" \
     >"$build/CEngineLog.modulemap"
@@ -82,7 +82,7 @@ module() {
     ApusStore) engine_shims ;;
   esac
   echo "Compiling $1"
-  # A target may look inside, as tests may.
+  # Targets may use @testable imports, like tests.
   swiftc "${flags[@]}" -enable-testing -module-name "$1" -emit-module \
     -emit-module-path "$build/$1.swiftmodule" -c -o "$build/$1.o" \
     $(find "Sources/$1" -name '*.swift' | sort)
@@ -105,7 +105,7 @@ compile() {
     "${objects[@]}" ${libraries[@]+"${libraries[@]}"} -o "$build/$name-fuzzer"
 }
 
-# Tries the inputs that once crashed, then new ones.
+# Tries inputs that crashed before, then new ones.
 fuzz() {
   local name=$1 log=$build/$1/log kept=() words=()
   mkdir -p "$build/$name/found" Fuzz/Crashes "Fuzz/Corpus/$name"
@@ -114,7 +114,7 @@ fuzz() {
   shopt -u nullglob
   if ((${#kept[@]})) && ! "$build/$name-fuzzer" "${kept[@]}" >"$log" 2>&1; then
     tail -n 40 "$log"
-    echo "$name: a kept input still crashes" >&2
+    echo "$name: a saved input still crashes" >&2
     return 1
   fi
   if [ -e "Fuzz/Targets/$name.dict" ]; then words=(-dict="Fuzz/Targets/$name.dict"); fi
@@ -139,7 +139,7 @@ while read -r name modules; do
 done < <(targets)
 rmdir Fuzz/Crashes 2>/dev/null || true
 if ((!ran)); then
-  echo "no such target: $wanted; there are: $(targets | cut -d ' ' -f 1 | xargs)" >&2
+  echo "unknown target: $wanted; the targets are: $(targets | cut -d ' ' -f 1 | xargs)" >&2
   exit 2
 fi
 exit "$failed"

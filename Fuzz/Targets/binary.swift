@@ -1,9 +1,9 @@
 import ApusModel
 import ApusWire
 
-// The binary provider interface: a verdict about some bytes is the verdict about all that begin with them, what is
-// found lies where it is said to, and what a frame says can be written and read again. And the tuples of the feedback
-// service: however a list is cut, the same tuples come out.
+// The binary provider interface: the verdict on some bytes holds for all inputs that begin with them, reported ranges
+// are correct, and a frame can be written and read again. And the tuples of the feedback service: however a list is
+// split, the same tuples result.
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
@@ -12,12 +12,12 @@ public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let stream = Array(bytes[1...])
   frames(stream, limits: allLimits[Int(first & 3)], part: Int(first >> 2))
   let whole = Feedback(stream, step: max(1, stream.count))
-  precondition(whole == Feedback(stream, step: 1 + Int(first >> 2)), "a cut changes the tuples")
+  precondition(whole == Feedback(stream, step: 1 + Int(first >> 2)), "a split changes the tuples")
   whole.check(stream)
   return 0
 }
 
-/// What the first byte chooses from; 0 is what listeners have.
+/// The limits that the first byte selects; 0 selects those of listeners.
 let allLimits = [
   BinaryFrameLimits(),
   BinaryFrameLimits(skipsUnknownItems: true),
@@ -40,7 +40,7 @@ func frames(_ stream: [UInt8], limits: BinaryFrameLimits, part: Int) {
   }
 }
 
-/// Follows a frame as it comes: each time what is said to be needed is needed, and once there is a verdict, it stays.
+/// Checks incremental scans of a frame: the reported number of bytes is really needed, and a verdict never changes.
 func beginnings(
   of bytes: Span<UInt8>, are whole: BinaryScan, limits: BinaryFrameLimits, part: Int
 ) {
@@ -49,13 +49,13 @@ func beginnings(
   }
   var count = 1
   while case .incomplete(let needed) = scan(count) {
-    precondition(needed > count, "nothing more is needed")
+    precondition(needed > count, "no more bytes are needed")
     let most = min(needed - 1, bytes.count)
     for shorter in [count + (most - count) * part / 64, most] {
       precondition(scan(shorter) == .incomplete(needed: needed), "fewer bytes are enough")
     }
     guard needed <= bytes.count else {
-      precondition(whole == .incomplete(needed: needed), "more bytes are needed than were")
+      precondition(whole == .incomplete(needed: needed), "more bytes are needed than reported")
       return
     }
     count = needed
@@ -64,14 +64,14 @@ func beginnings(
   precondition(scan(count + (bytes.count - count) * part / 64) == whole, "a verdict changes")
 }
 
-/// `bytes` are exactly the frame's.
+/// `bytes` is exactly one frame.
 func check(_ frame: BinaryFrame, in bytes: [UInt8], _ limits: BinaryFrameLimits) {
   let limit =
     frame.command == .framed ? limits.framedPayloadBytes : limits.simplePayloadBytes
   precondition(frame.byteCount <= BinaryFrame.headerBytes + Limits.binaryFrameBytes, "too long")
-  precondition(limits.tokenBytes.contains(frame.token.count), "a token of a wrong length")
+  precondition(limits.tokenBytes.contains(frame.token.count), "a token has a wrong length")
   precondition(!frame.token.isEmpty && !frame.payload.isEmpty, "an empty token or payload")
-  precondition(frame.payload.count <= limit, "a payload that is too long")
+  precondition(frame.payload.count <= limit, "a payload is too long")
   precondition(!frame.token.overlaps(frame.payload), "token and payload share bytes")
   let (token, payload) = (bytes[frame.token], bytes[frame.payload])
 
@@ -80,14 +80,14 @@ func check(_ frame: BinaryFrame, in bytes: [UInt8], _ limits: BinaryFrameLimits)
   case .simple:
     precondition(frame.identifier == nil && frame.expiration == nil && frame.priority == nil)
     again.append(simple: token.span, payload: payload.span)
-    precondition(again == bytes, "a frame of command 0 changes on its way")
+    precondition(again == bytes, "a frame of command 0 changes in a round trip")
   case .enhanced:
     guard let identifier = frame.identifier, let expiration = frame.expiration,
       frame.priority == nil
     else { preconditionFailure("command 1 has an identifier and an expiration, no priority") }
     again.append(
       enhanced: token.span, payload: payload.span, identifier: identifier, expiration: expiration)
-    precondition(again == bytes, "a frame of command 1 changes on its way")
+    precondition(again == bytes, "a frame of command 1 changes in a round trip")
   case .framed:
     again.append(
       framed: token.span, payload: payload.span, identifier: frame.identifier,
@@ -95,8 +95,8 @@ func check(_ frame: BinaryFrame, in bytes: [UInt8], _ limits: BinaryFrameLimits)
   }
   guard case .frame(let second) = BinaryFrame.scan(again.span, limits: limits),
     second.byteCount == again.count, second.command == frame.command
-  else { preconditionFailure("a frame that was written is not read") }
-  precondition(again.count <= bytes.count, "a frame grows on its way")
+  else { preconditionFailure("a written frame cannot be read") }
+  precondition(again.count <= bytes.count, "a frame grows in a round trip")
   precondition(second.identifier == frame.identifier, "an identifier changes")
   precondition(second.expiration == frame.expiration, "an expiration changes")
   precondition(second.priority == frame.priority, "a priority changes")
@@ -123,13 +123,13 @@ struct Feedback: Equatable {
     }
   }
 
-  /// What was read is what was written.
+  /// Checks that written tuples equal the read ones.
   func check(_ list: [UInt8]) {
     var again: [UInt8] = []
     for tuple in tuples {
       again.append(feedbackTuple: tuple.token.span, timeSeconds: tuple.timeSeconds)
     }
-    precondition(list.starts(with: again), "a tuple changes on its way")
+    precondition(list.starts(with: again), "a tuple changes in a round trip")
     precondition(fault != nil || again.count == list.count, "bytes are lost")
   }
 }

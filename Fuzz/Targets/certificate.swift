@@ -1,8 +1,8 @@
 import ApusModel
 import ApusTrust
 
-// Certificates and requests as strangers show them. The first byte says what the rest is: 0 the extensions of an
-// otherwise good certificate, 1 a whole certificate, 2 a certificate request, 3 the text of a file.
+// Untrusted certificates and requests. The first byte selects what the rest is: 0 the extensions of an otherwise valid
+// certificate, 1 a whole certificate, 2 a certificate request, 3 the text of a file.
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
@@ -16,7 +16,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   case 3:
     checkRequest(try? CertificateRequest(file: rest))
     if let all = try? Certificate.all(pem: String(decoding: rest, as: UTF8.self)) {
-      precondition(!all.isEmpty, "a file of no certificate")
+      precondition(!all.isEmpty, "a file without a certificate was read")
       for certificate in all { check(certificate.der) }
     }
   default: break
@@ -29,21 +29,22 @@ func check(_ der: [UInt8]) {
   guard let certificate = try? Certificate(der: der.span) else { return }
   let written = certificate.der
   guard let again = try? Certificate(der: written.span) else {
-    preconditionFailure("a certificate that was read is not read again")
+    preconditionFailure("a read certificate cannot be read again")
   }
   precondition(
-    again == certificate && again.subject == certificate.subject, "a certificate changes on its way"
+    again == certificate && again.subject == certificate.subject,
+    "a certificate changes in a round trip"
   )
   _ = certificate.serverNames
   _ = certificate.place
   _ = certificate.leads(to: [certificate], through: [certificate], for: .server)
   if let device = try? DeviceCertificate(certificate) {
-    precondition(certificate.subject.userID == device.deviceID.text, "another device")
+    precondition(certificate.subject.userID == device.deviceID.text, "the device id differs")
   }
   guard let provider = try? ProviderCertificate(certificate) else { return }
-  precondition(!provider.environments.isEmpty, "a provider of no environment")
-  precondition(provider.topics.first == provider.defaultTopic, "the own topic is not the first")
-  precondition(Set(provider.topics).count == provider.topics.count, "a topic twice")
+  precondition(!provider.environments.isEmpty, "a provider has no environment")
+  precondition(provider.topics.first == provider.defaultTopic, "the default topic is not the first")
+  precondition(Set(provider.topics).count == provider.topics.count, "a topic occurs twice")
   precondition(
     provider.topics.allSatisfy { (1...Limits.topicBytes).contains($0.utf8.count) },
     "the length of a topic")
@@ -53,9 +54,9 @@ func checkRequest(_ request: CertificateRequest?) {
   guard let request else { return }
   let der = request.der
   guard let again = try? CertificateRequest(der: der.span) else {
-    preconditionFailure("a request that was read is not read again")
+    preconditionFailure("a read request cannot be read again")
   }
-  precondition(again.keyFingerprint == request.keyFingerprint, "another key")
+  precondition(again.keyFingerprint == request.keyFingerprint, "the key differs")
 }
 
 // MARK: A certificate around extensions
@@ -84,7 +85,7 @@ let name: [UInt8] = sequence(
       [0x06, 0x0a, 0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x01],
       element(0x0c, Array("com.example.app".utf8)))),
   element(0x31, sequence([0x06, 0x03, 0x55, 0x04, 0x0b], element(0x0c, Array("TEAM123456".utf8)))))
-/// The point that P-256 begins with (SEC 2, section 2.4.2).
+/// The base point of P-256 (SEC 2, section 2.4.2).
 let publicKey: [UInt8] = sequence(
   sequence(
     [0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01],

@@ -1,7 +1,7 @@
 import ApusModel
 import ApusWire
 
-// Courier frames: however a stream is cut, the same frames come out; and what a decoder accepts, its encoder can say
+// Courier frames: however a stream is split, the same frames result; and everything a decoder accepts can be encoded
 // again.
 
 @_cdecl("LLVMFuzzerTestOneInput")
@@ -10,7 +10,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   guard let first = bytes.first else { return 0 }
   let stream = Array(bytes[1...])
   let whole = Outcome(stream, step: max(1, stream.count))
-  precondition(whole == Outcome(stream, step: 1 + Int(first)), "a cut changes the frames")
+  precondition(whole == Outcome(stream, step: 1 + Int(first)), "a split changes the frames")
   for frame in whole.frames { check(frame) }
   return 0
 }
@@ -72,25 +72,25 @@ func check(_ frame: Frame) {
   }
 }
 
-/// What is decoded, encoded and decoded once more must encode to the same bytes.
+/// Decoding, encoding and decoding again must give a message that encodes to the same bytes.
 func again<Message: CourierMessage>(_ type: Message.Type, _ body: [UInt8]) {
   guard let message = try? Message(decoding: body.span) else { return }
   var once: [UInt8] = []
   message.encode(to: &once)
   guard let second = try? Message(decoding: once.span.extracting(CourierFrame.headerBytes...))
-  else { preconditionFailure("an encoded message is not decoded") }
+  else { preconditionFailure("an encoded message cannot be decoded") }
   var twice: [UInt8] = []
   second.encode(to: &twice)
-  precondition(once == twice, "a message changes on its way")
+  precondition(once == twice, "a message changes in a round trip")
 }
 
-/// What is read as a one-time code is written and read again as the same.
+/// A read enrolment code can be written and read again unchanged.
 func code(_ body: [UInt8]) {
   guard let request = try? CourierEnrolmentRequest(decoding: body.span),
     let code = EnrolmentCode(text: request.code.span)
   else { return }
   let text = Array(code.text.utf8)
-  precondition(EnrolmentCode(text: text.span) == code, "a code changes on its way")
+  precondition(EnrolmentCode(text: text.span) == code, "a code changes in a round trip")
 }
 
 func notification(_ body: [UInt8], _ direction: CourierDirection, extensions: Bool) {
@@ -108,9 +108,9 @@ func notification(_ body: [UInt8], _ direction: CourierDirection, extensions: Bo
   precondition(encoded.count <= room, "the overhead is larger than stated")
   let fields = Array(encoded[CourierFrame.headerBytes...])
   guard let second = view(fields.span) else {
-    preconditionFailure("an encoded notification is not decoded")
+    preconditionFailure("an encoded notification cannot be decoded")
   }
-  precondition(found.notification == second.notification, "a notification changes on its way")
-  precondition(body[found.payload] == fields[second.payload], "a payload changes on its way")
+  precondition(found.notification == second.notification, "a notification changes in a round trip")
+  precondition(body[found.payload] == fields[second.payload], "a payload changes in a round trip")
   precondition(body[found.collapseID] == fields[second.collapseID], "a collapse id changes")
 }

@@ -2,11 +2,11 @@ import ApusModel
 
 @testable import ApusHTTP2
 
-// Frames of a client that keeps to no rules. The first byte chooses how the stream is cut, and whether the preface and
-// a first SETTINGS frame are sent for the client; the rest is what comes.
+// Frames of a client that ignores all rules. The first byte selects how the stream is split, and whether the preface
+// and a first SETTINGS frame are sent for the client; the rest is the client's bytes.
 //
-// However the stream is cut, the same requests come out of it, and the same bytes, as long as no flood ends it early;
-// what is sent are whole frames, with one GOAWAY behind an error; and every request goes back to its pool.
+// However the stream is split, the same requests and the same sent bytes result, unless a flood ends it early. Sent are
+// whole frames, with one GOAWAY after an error, and every request returns to its pool.
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
@@ -16,8 +16,8 @@ public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let whole = Talk(begins, Array(bytes[1...]), cut: .max)
   let cut = Talk(begins, Array(bytes[1...]), cut: 1 + Int(first & 0x7f))
   if !whole.isFlood, !cut.isFlood {
-    precondition(whole.requests == cut.requests, "a cut changes what is read")
-    precondition(whole.sent == cut.sent, "a cut changes what is sent")
+    precondition(whole.requests == cut.requests, "a split changes the requests")
+    precondition(whole.sent == cut.sent, "a split changes the sent bytes")
   }
   return 0
 }
@@ -44,8 +44,7 @@ private struct Talk {
         _ = session.receive(part.span, nowMilliseconds: 0)
         while let request = session.nextRequest() { held.append(request) }
       }
-      // Answered at the end, so that answers do not depend on the cut; and only those that nobody took back, of which
-      // some were handed out in the meantime and some not.
+      // Answered at the end, so that responses do not depend on the split; and only requests that were not cancelled.
       for (place, request) in held.filter(\.isOpen).enumerated() {
         requests.append(
           request.value(.path).copied() + [0] + request.value(.apnsTopic).copied() + [0]

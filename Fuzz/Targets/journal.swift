@@ -2,11 +2,11 @@ import ApusModel
 
 @testable import ApusStore
 
-// The journal of a worker's ledger lines. Where the first byte is even, the rest is the file, as a crash or a faulty
-// disk left it. Where it is odd, the rest are steps: each a byte that says which, and a length or a place.
+// The journal of a worker's ledger lines. If the first byte is even, the rest is the file, as a crash or a faulty disk
+// left it. If it is odd, the rest are steps: each a byte that selects the kind, and a length or a position.
 //
-// Whatever the file is, what is read lies within it, nothing is left behind its own end, and a journal goes on with it.
-// After any steps it has exactly the lines that the store lacks; with a byte changed, a beginning of them.
+// For any file, reads stay within it, nothing follows its own end, and a journal can continue with it. After any steps
+// it has exactly the lines that the store lacks; with a changed byte, a prefix of them.
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
@@ -27,8 +27,9 @@ private func readAny(_ file: [UInt8], behind durable: UInt64) {
   memory.write(file.span, at: 0)
   if let content = JournalContent(file.span, behind: durable) {
     let used = content.end - content.start
-    precondition(used <= UInt64(file.count), "more than the file has")
-    precondition(content.chunks.reduce(0) { $0 + $1.count } <= Int(used), "more than its records")
+    precondition(used <= UInt64(file.count), "more bytes than the file has")
+    precondition(
+      content.chunks.reduce(0) { $0 + $1.count } <= Int(used), "more bytes than its records have")
     precondition(
       JournalContent(file.span, behind: content.end)?.chunks.isEmpty == true, "lines behind its end"
     )
@@ -39,13 +40,13 @@ private func readAny(_ file: [UInt8], behind durable: UInt64) {
   let line = [UInt8](repeating: 7, count: 8)
   journal.append(line.span, beginsChunk: true)
   let added = journal.takeOverflow() ? [] : [line]
-  precondition(chunks(in: memory, behind: durable) == kept + added, "it does not go on")
+  precondition(chunks(in: memory, behind: durable) == kept + added, "the journal does not continue")
 }
 
 private func chunks(in memory: JournalMemory, behind durable: UInt64) -> [[UInt8]] {
   let bytes = memory.copied()
   guard let content = JournalContent(bytes.span, behind: durable) else {
-    preconditionFailure("a journal that was written is not read")
+    preconditionFailure("a written journal cannot be read")
   }
   return content.chunks
 }
@@ -89,12 +90,12 @@ private struct Steps {
       case 4: add(argument, beginsChunk: false)
       default: add(argument, beginsChunk: true)
       }
-      precondition(chunks(in: memory, behind: durable) == underWay + gathering, "other lines")
+      precondition(chunks(in: memory, behind: durable) == underWay + gathering, "the lines differ")
     }
   }
 
   private mutating func add(_ count: Int, beginsChunk: Bool) {
-    // Lines continue the chunk that gathers; a group takes chunks as a whole.
+    // Lines extend the gathering chunk; a group takes whole chunks.
     let beginsChunk = beginsChunk || gathering.isEmpty
     number &+= 1
     let lines = [UInt8](repeating: number, count: count)
@@ -105,7 +106,7 @@ private struct Steps {
     if beginsChunk { gathering.append(lines) } else { gathering[gathering.count - 1] += lines }
   }
 
-  /// A byte of the ring that is not what it was.
+  /// Changes a byte of the ring.
   private func checkChanged(at place: Int) {
     var bytes = memory.copied()
     let index =
@@ -115,6 +116,7 @@ private struct Steps {
       preconditionFailure("the ring is no part of the header")
     }
     let whole = (underWay + gathering).flatMap(\.self)
-    precondition(whole.starts(with: content.chunks.flatMap(\.self)), "lines that nobody wrote")
+    precondition(
+      whole.starts(with: content.chunks.flatMap(\.self)), "lines that were never written")
   }
 }

@@ -2,11 +2,11 @@ import CShims
 
 @testable import ApusTLS
 
-// Records of TLS 1.3 from a peer that knows the keys and no rules. The first byte chooses the suite, the side and how
-// the stream is cut; steps follow, each a byte that says which and a length of two.
+// Records of TLS 1.3 from a peer that knows the keys and ignores all rules. The first byte selects the suite, the side
+// and how the stream is split; steps follow, each a byte that selects the kind and a length of two bytes.
 //
-// However the stream is cut, the same comes out of it; data arrives as it was sent, in order; and whatever was written
-// opens with the keys that it should have, with one alert at its end where the peer went wrong.
+// However the stream is split, the outcome is the same; data arrives unchanged and in order; and everything written
+// opens with the right keys, with one alert at its end if the peer broke a rule.
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
@@ -16,7 +16,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let suite = RecordSuite.allCases[Int(first) % 3]
   let whole = Conversation(suite, isServer: first & 0x80 == 0, steps, cut: .max)
   let cut = Conversation(suite, isServer: first & 0x80 == 0, steps, cut: 1 + Int(first & 0x7f) / 3)
-  precondition(whole.outcome == cut.outcome, "a cut changes what is read")
+  precondition(whole.outcome == cut.outcome, "a split changes the outcome")
   return 0
 }
 
@@ -24,7 +24,7 @@ struct Outcome: Equatable {
   var received: [[UInt8]] = []
   var isClosed = false
   var failure: TLSError?
-  /// The contents of what was written, each with its type last.
+  /// The contents of the written records, each with its type last.
   var written: [[UInt8]] = []
 }
 
@@ -38,7 +38,7 @@ final class Conversation {
   private var from = apus_record_keys()
   private let sealer: OpaquePointer
   private let opener: OpaquePointer
-  /// Data that was sent under the right keys before anything else was wrong.
+  /// Data sent under the right keys before the first violation.
   private var sent: [[UInt8]] = []
 
   init(_ suite: RecordSuite, isServer: Bool, _ steps: [UInt8], cut: Int) {
@@ -57,7 +57,7 @@ final class Conversation {
     (self.sealer, self.opener, self.side) = (sealer, opener, side)
     run(steps)
     let before = outcome.received.prefix(sent.count)
-    precondition(Array(before) == Array(sent.prefix(before.count)), "data changes on its way")
+    precondition(Array(before) == Array(sent.prefix(before.count)), "data changes in transit")
   }
 
   deinit {
@@ -130,7 +130,7 @@ final class Conversation {
       switch side.read(buffers) {
       case .plaintext(let bytes):
         precondition((1...16384).contains(bytes.count), "the size of a record")
-        precondition(!outcome.isClosed && outcome.failure == nil, "data behind the end")
+        precondition(!outcome.isClosed && outcome.failure == nil, "data after the end")
         outcome.received.append(Array(bytes))
         continue
       case .closedByPeer: outcome.isClosed = true
@@ -150,7 +150,7 @@ final class Conversation {
     let isDone = (try? content.withUnsafeBytes { try side.write($0, buffers) }) != nil
     takeOutput()
     let data = outcome.written[before...].filter { $0.last == 23 }.flatMap { $0.dropLast() }
-    precondition(data == (isDone ? content : []), "what was written changes on its way")
+    precondition(data == (isDone ? content : []), "written data changes in transit")
   }
 
   private func close() {
@@ -167,9 +167,9 @@ final class Conversation {
       let body = Array(rest.dropFirst(5).prefix(Int(header[3]) << 8 | Int(header[4])))
       var inner = [UInt8](repeating: 0, count: body.count)
       precondition(
-        apus_aead_open(opener, &from, header, body, body.count, &inner), "a record of other keys")
+        apus_aead_open(opener, &from, header, body, body.count, &inner), "a record has wrong keys")
       inner.removeLast(16)
-      precondition(!isOver, "a word behind the last one")
+      precondition(!isOver, "a record after the last one")
       outcome.written.append(inner)
       if inner.last == 22 { _ = apus_keys_update(&from, suite.shim) }
       rest = rest.dropFirst(5 + body.count)

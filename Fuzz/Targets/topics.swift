@@ -1,6 +1,6 @@
 import ApusTrust
 
-// The topics of a provider certificate: what is accepted has one form in DER, and is within the limits.
+// The topics of a provider certificate: an accepted list has a unique DER form and is within the limits.
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
@@ -15,10 +15,10 @@ public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
       "the length of a label")
   }
   let written = topics.der
-  precondition(written == bytes, "a list that has two forms")
+  precondition(written == bytes, "a list has two forms")
   guard let again = try? TopicsExtension.parse(written.span) else {
-    preconditionFailure("a written list is not read")
+    preconditionFailure("a written list cannot be read")
   }
-  precondition(again == topics, "a list changes on its way")
+  precondition(again == topics, "a list changes in a round trip")
   return 0
 }

@@ -46,7 +46,7 @@ struct AdminAPI: WebHandler {
   ) throws(AdminProblem) {
     guard head.announcesBody else { return }
     guard operation.takesBody else {
-      throw AdminProblem(.malformed, "\(head.method) of this path takes no content")
+      throw AdminProblem(.malformed, "\(head.method) on this path takes no content")
     }
     guard head.mediaType == "application/json" else {
       throw AdminProblem(.mediaType, head.isNotJSON)
@@ -153,7 +153,7 @@ struct AdminAPI: WebHandler {
 
   private func asset(_ name: String = "index.html") throws(AdminProblem) -> WebResponse {
     guard let answer = view.settings.page?.answer(name) else {
-      throw AdminProblem(.notFound, "there is no page here that has \(name)")
+      throw AdminProblem(.notFound, "the console has no file \(name)")
     }
     return answer
   }

@@ -44,7 +44,9 @@ final class AdminGate: Sendable {
     switch request.peer {
     case .local(let user, _):
       // The kernel does not say who it is.
-      guard user != .max else { throw Refusal(problem: .init(.unauthorized, "nobody known asks")) }
+      guard user != .max else {
+        throw Refusal(problem: .init(.unauthorized, "the caller is unknown"))
+      }
       return AdminCaller(name: "uid \(user)", origin: "admin socket", scopes: .all)
     case .address: return try bearer(of: request)
     }
@@ -58,7 +60,7 @@ final class AdminGate: Sendable {
       return AdminCaller(
         name: "token \(token.name)", origin: request.peer.text, scopes: token.scopes.effective)
     case .nothing:
-      throw refusal("a token of `apus admin add` is needed: authorization: Bearer TOKEN", "")
+      throw refusal("an administration token is required: authorization: Bearer TOKEN", "")
     case .wrong(let milliseconds):
       note(request, "unknown token")
       var refusal = refusal(Self.unknownToken, "invalid_token")
@@ -72,7 +74,7 @@ final class AdminGate: Sendable {
   }
 
   private static let unknownToken =
-    "the token is unknown, was removed, or its time is over; `apus admin list` shows those there are"
+    "the token is unknown, removed or expired; `apus admin list` shows all tokens"
 
   private func refusal(_ detail: String, _ error: String) -> Refusal {
     Refusal(
@@ -93,7 +95,7 @@ final class AdminGate: Sendable {
     ) { [.text("operation", operation.rawValue), .text("scope", scope.text)] }
     return AdminProblem(
       .scopeMissing,
-      "\(caller.name) has the scopes \(caller.scopes.text); this needs \(scope.text)")
+      "\(caller.name) has the scopes \(caller.scopes.text); this operation needs \(scope.text)")
   }
 
   private func note(_ request: WebRequest, _ reason: String) {

@@ -31,7 +31,7 @@ struct AdminChanges {
     } catch let refusal as DevicesWithoutCertificate {
       throw AdminProblem(
         .conflict,
-        "\(refusal). \(DevicesWithoutCertificate.remedy), or say \"force\": true to lock them out")
+        "\(refusal). \(DevicesWithoutCertificate.remedy), or set \"force\": true to lock them out")
     } catch let busy as DirectoryBusy {
       throw AdminProblem(.unavailable, "\(busy)")
     } catch let fault as TrustFault {
@@ -89,7 +89,7 @@ struct AdminChanges {
   private func require(_ kind: String, _ name: String) throws(AdminProblem) {
     let records = try attempt { try directory.records() }
     guard !records.sections.contains(where: { $0.kind == kind && $0.name == name }) else { return }
-    throw AdminProblem(.notFound, "there is no \(kind) \(name)")
+    throw AdminProblem(.notFound, "the \(kind) \(name) does not exist")
   }
 
   // MARK: Teams and apps
@@ -124,7 +124,7 @@ struct AdminChanges {
     return WebResponse(json: .fields(["removed": .string(topic)]))
   }
 
-  private static let topicForm = "a bundle id: ASCII letters, digits, hyphens, points"
+  private static let topicForm = "a bundle id: ASCII letters, digits, hyphens, dots"
 
   private static func topic(_ text: String) -> String? {
     let isFit =
@@ -147,7 +147,7 @@ struct AdminChanges {
     let teams = try attempt { try directory.records().sections.filter { $0.kind == "team" } }
     guard teams.count == 1, let id = ShortID(teams[0].name) else {
       let names = teams.map(\.name).joined(separator: ", ")
-      throw AdminProblem(.invalid, "\"team\" is missing, and there are several: \(names)")
+      throw AdminProblem(.invalid, "\"team\" is missing, and there are several teams: \(names)")
     }
     return id
   }
@@ -210,14 +210,15 @@ struct AdminChanges {
     try input.requireAllUsed()
     guard !locksOut || isFinish && what == .deviceAuthority else {
       throw AdminProblem(
-        .invalid, "only \"finish\" of the device-authority locks anybody out: no \"force\"")
+        .invalid, "\"force\" applies only to \"finish\" of device-authority")
     }
     switch what {
     case .serviceAuthority: return try rotate(.service, isFinish, locksOut)
     case .deviceAuthority: return try rotate(.devices, isFinish, locksOut)
     case .server, .sealingKey:
       guard !isFinish else {
-        throw AdminProblem(.invalid, "only an authority has others to be dropped: no \"finish\"")
+        throw AdminProblem(
+          .invalid, "\"finish\" applies only to service-authority and device-authority")
       }
       if what == .server { return try rotateServer() }
       let number = try attempt { try directory.rotateSealingKey() }

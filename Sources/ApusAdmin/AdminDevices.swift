@@ -73,7 +73,7 @@ extension AdminChanges {
   private func requireEnrolment(_ key: String) throws(AdminProblem) {
     let requests = try attempt { try directory.pendingEnrolments.all() }
     guard requests.contains(where: { $0.key.hasPrefix(key) }) else {
-      throw AdminProblem(.notFound, "no request waits whose key begins with \(key)")
+      throw AdminProblem(.notFound, "no pending request has a key that begins with \(key)")
     }
   }
 
@@ -135,7 +135,7 @@ extension AdminChanges {
       throw AdminProblem(.conflict, "\(found.count) codes begin with \(prefix)")
     }
     guard let hash = found.first, try attempt({ try codes.withdraw(hash: hash) }) else {
-      throw AdminProblem(.notFound, "there is no code whose SHA-256 begins with \(prefix)")
+      throw AdminProblem(.notFound, "no code has a SHA-256 that begins with \(prefix)")
     }
     record(.codeWithdrawn, "code \(hash.prefix(16))")
     return WebResponse(json: .fields(["withdrawn": .string(hash)]))

@@ -60,8 +60,8 @@ final class AdminInput {
         let known = used.sorted().joined(separator: ", ")
         throw AdminProblem(
           .invalid,
-          "\"\(member.key)\" is unknown here"
-            + (known.isEmpty ? "; this takes none" : "; there are \(known)"))
+          "\"\(member.key)\" is not a parameter of this operation"
+            + (known.isEmpty ? ", which takes none" : "; its parameters are \(known)"))
       }
       guard seen.insert(member.key).inserted else {
         throw AdminProblem(.invalid, "\"\(member.key)\" is given twice")

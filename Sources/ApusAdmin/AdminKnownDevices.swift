@@ -49,7 +49,7 @@ struct AdminKnownDevices {
       return true
     }
     guard !known.records.isEmpty, let json = try json([known]).first else {
-      throw AdminProblem(.notFound, "no device \(device.text) has ever connected")
+      throw AdminProblem(.notFound, "the device \(device.text) has never connected")
     }
     return WebResponse(json: json)
   }

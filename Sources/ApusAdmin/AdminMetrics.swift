@@ -21,29 +21,30 @@ struct AdminMetrics {
     let version = view.settings.version
     writer.family("apus_info", .gauge, "The version of the service.")
     writer.sample(["version": version], 1)
-    writer.family("apus_start_time_seconds", .gauge, "When the service was started, Unix seconds.")
+    writer.family("apus_start_time_seconds", .gauge, "Start time of the service, Unix seconds.")
     writer.sample([:], view.startedMilliseconds / 1000)
-    writer.family("apus_ready", .gauge, "Whether the service takes work.")
+    writer.family("apus_ready", .gauge, "Whether the service is ready.")
     writer.sample([:], view.unreadiness == nil ? 1 : 0)
-    writer.family("apus_store_available", .gauge, "Whether the store takes writes.")
+    writer.family("apus_store_available", .gauge, "Whether the store accepts writes.")
     writer.sample([:], view.store.isAvailable ? 1 : 0)
     let staleness = view.service.staleness
     writer.family(
       "apus_trust_stale", .gauge,
-      "Whether the trust data in force is older than the files, which could not be read.")
+      "Whether the trust data in use is older than the files because a reload failed.")
     writer.sample([:], staleness == nil ? 0 : 1)
     writer.family(
-      "apus_trust_stale_since_seconds", .gauge, "Since when, Unix seconds; 0 where it is not.")
+      "apus_trust_stale_since_seconds", .gauge,
+      "Time since which the trust data is stale, Unix seconds; 0 if it is current.")
     writer.sample([:], (staleness?.sinceMilliseconds ?? 0) / 1000)
     writer.family(
-      "process_resident_memory_bytes", .gauge, "Memory that the process has.")
+      "process_resident_memory_bytes", .gauge, "Resident memory of the process.")
     writer.sample([:], residentBytes() ?? 0)
     writer.family(
-      "apus_notification_memory_bytes", .gauge, "Memory of notifications that wait in it.")
+      "apus_notification_memory_bytes", .gauge, "Memory of the notifications that wait in memory.")
     writer.sample([:], view.service.notificationBytes)
     writer.family(
       "apus_notification_memory_limit_bytes", .gauge,
-      "What they may take (--memory-megabytes); near that, providers are slowed down.")
+      "Limit of that memory (--memory-megabytes); near it, providers are slowed down.")
     writer.sample([:], view.service.notificationByteLimit)
     let workers = view.service.workerFacts()
     writeWorkers(workers)
@@ -57,7 +58,7 @@ struct AdminMetrics {
 
   private mutating func writeWorkers(_ workers: [WorkerFacts]) {
     let census = workers.reduce(ConnectionCounts()) { $0 + $1.connections }
-    writer.family("apus_connections", .gauge, "Open connections of a listener.")
+    writer.family("apus_connections", .gauge, "Open connections per listener.")
     for kind in ListenerKind.allCases {
       for environment in Environment.allCases {
         writer.sample(
@@ -67,18 +68,18 @@ struct AdminMetrics {
     writeGate(view.service.connectionFigures)
     writer.family(
       "apus_open_requests", .gauge,
-      "Requests of providers in progress.")
+      "Provider requests in progress.")
     for (index, worker) in workers.enumerated() {
       writer.sample(place(index), worker.openRequests)
     }
     writer.family(
       "apus_streams_refused_total", .counter,
-      "Streams of providers refused because other connections had the requests that they need.")
+      "Provider streams refused because other connections used all request slots.")
     for (index, worker) in workers.enumerated() {
       writer.sample(place(index), worker.refusedStreams)
     }
     writer.family(
-      "apus_worker_inbox_depth", .gauge, "Messages of other workers that wait for this one.")
+      "apus_worker_inbox_depth", .gauge, "Messages from other workers in this worker's inbox.")
     for (index, worker) in workers.enumerated() {
       writer.sample(place(index), worker.inboxDepth)
     }
@@ -92,11 +93,11 @@ struct AdminMetrics {
 
   private mutating func writeGate(_ gate: ConnectionFigures) {
     writer.family(
-      "apus_connections_capacity", .gauge, "Connections that the process's descriptors allow.")
+      "apus_connections_capacity", .gauge, "Connections allowed by the process's descriptor limit.")
     writer.sample([:], gate.capacity)
     writer.family(
       "apus_connections_untrusted", .gauge,
-      "Connections whose peers have not proved who they are, handshakes included.")
+      "Connections whose peers have not authenticated, including handshakes.")
     writer.sample([:], gate.untrusted)
     writer.family(
       "apus_connections_refused_total", .counter,
@@ -106,35 +107,35 @@ struct AdminMetrics {
   }
 
   private mutating func writeDevices(_ facts: ServiceFacts) {
-    writer.family("apus_devices_connected", .gauge, "Devices that are connected.")
+    writer.family("apus_devices_connected", .gauge, "Connected devices.")
     for environment in Environment.allCases {
       writer.sample(["environment": environment.name], facts.sessions[environment])
     }
     writer.family(
       "apus_devices_dormant", .gauge,
-      "Connected devices that are quiet, and take next to no memory.")
+      "Connected devices that are dormant and use almost no memory.")
     writer.sample([:], facts.dormancy.count)
     writer.family(
-      "apus_devices_woken_total", .counter, "How often such a device was woken.")
+      "apus_devices_woken_total", .counter, "Wake-ups of dormant devices.")
     writer.sample([:], facts.dormancy.woken)
     writer.family(
-      "apus_devices_power", .gauge, "Connected devices by what they say of their use.")
+      "apus_devices_power", .gauge, "Connected devices by reported power state.")
     for power in PowerState.allCases {
       writer.sample(["state": power.name], facts.sessions[power])
     }
-    writer.family("apus_notifications_stored", .gauge, "Notifications that wait in the store.")
+    writer.family("apus_notifications_stored", .gauge, "Notifications in the store.")
     writer.sample([:], facts.stored)
     writer.family(
       "apus_notifications_in_flight", .gauge,
-      "Notifications that were sent to devices and are not acknowledged yet.")
+      "Notifications sent to devices and not yet acknowledged.")
     writer.sample([:], facts.sessions.inFlight)
     writer.family(
       "apus_acceptance_seconds", .histogram,
-      "From a request of the HTTP/2 interface to its answer of 200.")
+      "Time from a request on the HTTP/2 interface to its response 200.")
     writer.histogram(facts.latencies.acceptance)
     writer.family(
       "apus_delivery_seconds", .histogram,
-      "From acceptance to the device's acknowledgement, of notifications that did not wait in the store."
+      "Time from acceptance to acknowledgement, for notifications that were not stored."
     )
     writer.histogram(facts.latencies.delivery)
   }
@@ -144,7 +145,7 @@ struct AdminMetrics {
     let counters = view.service.topicCounters().map { ($0, view.text($0.topic, trust)) }
     writer.family(
       "apus_notifications_total", .counter,
-      "Notifications that reached a state. Those accepted are in the state received.")
+      "Notifications that reached a state. All accepted ones reached the state received.")
     for (counters, topic) in counters {
       for state in DeliveryState.allCases where counters[state] > 0 {
         for type in [nil] + PushType.allCases.map(Optional.some) {
@@ -162,14 +163,14 @@ struct AdminMetrics {
       }
     }
     writer.family(
-      "apus_notifications_pending", .gauge, "Notifications that were accepted and have not ended.")
+      "apus_notifications_pending", .gauge, "Accepted notifications that have not ended.")
     for (counters, topic) in counters {
       writer.sample(["topic": topic, "environment": counters.environment.name], counters.pending)
     }
   }
 
   private mutating func writeRefusals() {
-    writer.family("apus_requests_refused_total", .counter, "Requests that were refused.")
+    writer.family("apus_requests_refused_total", .counter, "Rejected requests.")
     for (reason, number) in view.rejections() {
       writer.sample(
         ["reason": reason.text.description, "status": "\(reason.status)"], number)
@@ -179,7 +180,7 @@ struct AdminMetrics {
   private mutating func writeLog() {
     writer.family(
       "apus_log_lines_suppressed_total", .counter,
-      "Log lines that were not written, since their kind had had its lines in that minute.")
+      "Log lines suppressed because their kind reached its limit for the minute.")
     for (kind, lines) in view.log.suppressedTotals() where lines > 0 {
       writer.sample(["kind": kind.event.description], lines)
     }
@@ -189,7 +190,7 @@ struct AdminMetrics {
     let trust = view.trust
     writer.family(
       "apus_pushes_to_dead_tokens_total", .counter,
-      "Pushes to device tokens that had been dead for more than a day, since the start of the service."
+      "Pushes to device tokens invalid for more than a day, since the start of the service."
     )
     let pushes = view.service.deadTokenPushes().numbers.map { key, number in
       (view.text(key.topic, trust), key, number)
@@ -204,8 +205,8 @@ struct AdminMetrics {
   private mutating func writeCertificates() {
     writer.family(
       "apus_certificate_expiry_seconds", .gauge,
-      "Until when a certificate is valid, Unix seconds: those of the service, of its authorities, and those that "
-        + "providers have shown; of devices those that end within 30 days.")
+      "Expiry of a certificate, Unix seconds: of the service, its authorities, providers that have connected, and "
+        + "devices whose certificates expire within 30 days.")
     // Of two under one name the one that ends first counts: a series must not come twice.
     var ends: [String: (entry: ExpiryWatch.Entry, notAfter: Int64)] = [:]
     let own = (try? view.directory.ownCertificates()) ?? []

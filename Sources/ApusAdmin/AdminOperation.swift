@@ -111,7 +111,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
     let candidates = routes.filter { matches(segments, $0.route.pattern) }
     guard !candidates.isEmpty else {
       throw AdminProblem(
-        .notFound, "there is nothing at that path; GET /v1/openapi.json lists what there is")
+        .notFound, "unknown path; GET /v1/openapi.json lists all paths")
     }
     // RFC 9110, section 9.3.2: HEAD is GET without the content.
     let method = method == "HEAD" ? "GET" : method
@@ -120,7 +120,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
       if methods.contains("GET") { methods.append("HEAD") }
       let allowed = methods.joined(separator: ", ")
       throw AdminProblem(
-        .methodNotAllowed, "this path takes \(allowed)", headers: [.init("Allow", allowed)])
+        .methodNotAllowed, "this path allows \(allowed)", headers: [.init("Allow", allowed)])
     }
     let parameters = zip(segments, found.route.pattern).filter { isParameter($1) }.map(\.0)
     return (found.operation, parameters)

@@ -71,7 +71,7 @@ struct AdminRecords {
     let trust = view.trust
     let limit = try limit()
     let query = try query(trust)
-    let after = try input.value("after", "the \"position\" of an answer") {
+    let after = try input.value("after", "the \"position\" of an earlier response") {
       LedgerPosition(text: $0)
     }
     try input.requireAllUsed()
@@ -102,7 +102,7 @@ struct AdminRecords {
       guard let state = DeliveryState.allCases.first(where: { "\($0.label)" == label }) else {
         throw AdminProblem(
           .invalid,
-          "\"\(label)\" is no state; there are "
+          "\"\(label)\" is not a state; the states are "
             + DeliveryState.allCases.map { "\"\($0.label)\"" }.joined(separator: ", "))
       }
       query.states.insert(state)
@@ -127,10 +127,10 @@ struct AdminRecords {
     _ query: inout LedgerQuery, to token: DeviceToken, _ trust: Trust
   ) throws(AdminProblem) {
     guard let claims = TokenSealer(trust.sealingKeys).open(token) else {
-      throw AdminProblem(.notFound, "this service did not make that token")
+      throw AdminProblem(.notFound, "this service did not issue the token")
     }
     if let device = query.device, device != claims.device {
-      throw AdminProblem(.invalid, "the token is that of the device \(claims.device.text)")
+      throw AdminProblem(.invalid, "the token belongs to the device \(claims.device.text)")
     }
     query.tokenPrefix = token.words.0
     query.device = claims.device

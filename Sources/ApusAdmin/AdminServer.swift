@@ -85,7 +85,7 @@ package final class AdminServer: Sendable {
       // Nobody asked for just this path, and the service is worth more than its socket.
       let isPathTooLong = if case .pathTooLong = error { true } else { false }
       guard isPathTooLong || error.isOfDisk else { throw error }
-      log(.warning, "no socket for the administration", .text("reason", "\(error)"))
+      log(.warning, "administration socket not opened", .text("reason", "\(error)"))
     }
   }
 
@@ -123,7 +123,7 @@ package final class AdminServer: Sendable {
       for server in servers { try server.replace(identity) }
     } catch {
       log(
-        .error, "the administration keeps its old certificate", .text("reason", "\(error)"))
+        .error, "administration listener keeps its old certificate", .text("reason", "\(error)"))
     }
   }
 

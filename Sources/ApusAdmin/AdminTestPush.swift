@@ -70,7 +70,7 @@ struct AdminTestPush {
     add(.apnsCollapseID, try input.text("collapse_id"))
     add(.apnsID, try input.text("id"))
     let payload = try payload()
-    guard fits else { throw AdminProblem(.invalid, "its fields are too long together") }
+    guard fits else { throw AdminProblem(.invalid, "the header fields are too long in total") }
     return TestPush(environment: environment ?? .production, fields: fields, payload: payload)
   }
 
@@ -80,14 +80,14 @@ struct AdminTestPush {
     switch (object, text) {
     case (let object?, nil): return JSONValue.object(object).bytes
     case (nil, let text?): return Array(text.utf8)
-    default: throw AdminProblem(.invalid, "there must be either \"payload\" or \"payload_text\"")
+    default: throw AdminProblem(.invalid, "give either \"payload\" or \"payload_text\"")
     }
   }
 
   // MARK: Its way
 
   private func decide(_ push: TestPush) throws(AdminProblem) -> TestPushOutcome {
-    guard !view.state.isDraining else { throw AdminProblem(.unavailable, "the service stops") }
+    guard !view.state.isDraining else { throw AdminProblem(.unavailable, "the service is shutting down") }
     let box = Monitor<TestPushOutcome?>(nil)
     view.service.send(push) { outcome in box.notify { $0 = outcome } }
     let deadline = monotonicMilliseconds() + Int64(Limits.testPushSeconds) * 1000
@@ -98,7 +98,7 @@ struct AdminTestPush {
     }
     guard let outcome else {
       throw AdminProblem(
-        .unavailable, "the store has not decided within \(Limits.testPushSeconds) s")
+        .unavailable, "the store did not respond within \(Limits.testPushSeconds) s")
     }
     return outcome
   }
@@ -116,7 +116,7 @@ extension AdminState {
     guard isWithin else {
       throw AdminProblem(
         .tooManyRequests,
-        "this is for trying things out: \(Limits.testPushesAtOnce) pushes at once, then one a second",
+        "test pushes are limited to \(Limits.testPushesAtOnce) at once, then one per second",
         headers: [WebField("Retry-After", "1")])
     }
   }

@@ -47,7 +47,7 @@ package struct AdminTokens: Sendable {
         let made = section["made"].flatMap({ Int64($0) }),
         section["expires"].map({ Int64($0) != nil }) ?? true
       else {
-        throw DirectoryProblem("\(path), line \(section.line): not the form of a token")
+        throw DirectoryProblem("\(path), line \(section.line): malformed token entry")
       }
       tokens.append(
         Token(
@@ -101,7 +101,7 @@ extension DataDirectory {
       name.utf8.allSatisfy({ 0x21...0x7e ~= $0 && $0 != UInt8(ascii: "]") })
     else {
       throw DirectoryProblem(
-        "a token's name has 1 to \(Limits.adminNameBytes) visible ASCII characters, and no ]")
+        "a token name must have 1 to \(Limits.adminNameBytes) visible ASCII characters and no ]")
     }
     let secret = AdminTokens.makeSecret()
     try editAdminTokens { tokens in
@@ -125,7 +125,7 @@ extension DataDirectory {
       guard tokens.remove(name) != nil else {
         let known = tokens.tokens.map(\.name).joined(separator: ", ")
         throw DirectoryProblem(
-          "there is no token \(name)" + (known.isEmpty ? "" : "; there are \(known)"))
+          "the token \(name) does not exist" + (known.isEmpty ? "" : "; the tokens are \(known)"))
       }
     }
   }
@@ -136,7 +136,8 @@ extension DataDirectory {
       var tokens = try adminTokens()
       try change(&tokens)
       try Files.write(
-        tokens.file.text(heading: "Who administers this service from elsewhere, by `apus admin`."),
+        tokens.file.text(
+          heading: "Administration tokens of this service. `apus admin` changes them."),
         to: adminTokenFile, isPrivate: true)
     }
   }
@@ -166,8 +167,8 @@ final class AdminTokenFile: Sendable {
       return try directory.adminTokens()
     } catch {
       log(
-        .error, "all administrators are rejected", .text("reason", "\(error)"),
-        .text("remedy", "mend the file, or remove it and run apus admin add"))
+        .error, "all administration tokens are rejected", .text("reason", "\(error)"),
+        .text("remedy", "repair the file, or remove it and run apus admin add"))
       return nil
     }
   }

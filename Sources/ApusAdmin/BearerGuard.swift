@@ -70,7 +70,7 @@ package final class BearerGuard: Sendable {
   /// In words: that an address is not heard.
   package static func notHeard(_ seconds: Int64) -> (detail: String, field: WebField) {
     (
-      "this address has shown too many wrong tokens; try again in \(seconds) s",
+      "this address has sent too many wrong tokens; try again in \(seconds) s",
       WebField("Retry-After", "\(seconds)")
     )
   }

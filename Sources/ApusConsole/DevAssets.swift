@@ -1,6 +1,6 @@
-/// A file of the page.
+/// A file of the console.
 package struct DevAsset: Sendable {
-  /// As in the folder Assets. The page looks for it at `/assets/NAME`, and for itself (`index.html`) at `/`.
+  /// The name in the folder Assets. Served at `/assets/NAME`, and `index.html` at `/`.
   package var name: String
   package var contentType: String
   package var bytes: [UInt8]
@@ -8,16 +8,15 @@ package struct DevAsset: Sendable {
 
 /// The console: a page of plain HTML, CSS and JavaScript modules, as bytes in the program.
 ///
-/// It speaks to the API of the service that it came from, below `/api/v1` (`apus dev`) or `/v1` (`apus serve`), and to
-/// nothing else.
+/// It uses only the API of the service that served it, below `/api/v1` (`apus dev`) or `/v1` (`apus serve`).
 package enum DevAssets {
-  /// What the page may do, for the answers that carry its files: run and fetch what came from the same place, and take
-  /// no text for markup.
+  /// The content security policy for the console's files: scripts, styles and requests only of the same origin, and no
+  /// text as markup.
   package static let contentSecurityPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     + "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-  /// Those of the folder Assets, each once.
+  /// All files of the folder Assets.
   package static let all = [
     asset("index.html", PackageResources.index_html),
     asset("base.css", PackageResources.base_css),
@@ -62,8 +61,8 @@ package enum DevAssets {
     asset("violations.js", PackageResources.violations_js),
   ]
 
-  /// The same, with a page that asks the API of `apus serve` first what it is of: a question that is answered with 404
-  /// would stand as an error in the browser's log.
+  /// The same, with a page marked as that of `apus serve`. Otherwise the page would first ask the API of `apus dev`,
+  /// and the 404 would be an error in the browser's log.
   package static let ofService = all.map { asset in
     guard asset.name == "index.html" else { return asset }
     var page = asset

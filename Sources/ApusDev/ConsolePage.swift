@@ -2,9 +2,9 @@ import ApusConsole
 package import ApusWeb
 
 extension WebPage {
-  /// The console, as `apus dev` shows it.
+  /// The console of `apus dev`.
   package static let console = page(of: DevAssets.all)
-  /// The same page, as `apus serve` shows it.
+  /// The same page for `apus serve`.
   package static let serviceConsole = page(of: DevAssets.ofService)
 
   private static func page(of assets: [DevAsset]) -> WebPage {

@@ -1,9 +1,9 @@
 package import ApusLog
 package import ApusLoop
 
-/// Everything that a stand-in for APNs is told when it starts.
+/// The configuration of a development service.
 package struct DevConfiguration: Sendable {
-  /// Ports on loopback; 0 takes a free one.
+  /// Ports on loopback; 0 picks a free one.
   package struct Ports: Sendable, Hashable {
     package var http2: UInt16 = 2197
     package var http2Development: UInt16 = 2198
@@ -17,7 +17,7 @@ package struct DevConfiguration: Sendable {
 
     package init() {}
 
-    /// Free ones, for tests that run beside each other.
+    /// Free ports, for tests that run in parallel.
     package static var free: Ports {
       var ports = Ports()
       ports.http2 = 0
@@ -33,7 +33,7 @@ package struct DevConfiguration: Sendable {
     }
   }
 
-  /// A file that somebody wrote, and its name for what is said of it.
+  /// The contents of an input file, and its path for messages.
   package struct Source: Sendable {
     package var path: String
     package var text: [UInt8]
@@ -43,36 +43,36 @@ package struct DevConfiguration: Sendable {
       self.text = text
     }
 
-    /// What is wrong with it, with its place.
+    /// The problem for a fault, with its position.
     func problem(_ fault: InputFault) -> DevProblem {
       let place = fault.position(in: text).map { ", line \($0.line), column \($0.column)" } ?? ""
       return DevProblem(.invalid, "\(path)\(place): \(fault)")
     }
   }
 
-  /// Kept for the next run; nil: a directory that goes with the stand-in.
+  /// A directory that is kept for the next run; nil for a temporary one.
   package var dataDirectory: String?
-  /// Whether any well-formed token and topic is taken, and any key that can be read.
+  /// Whether to accept any well-formed token and topic, and any readable key.
   package var isLenient = true
-  /// Bundle ids of the apps that there are; never none.
+  /// Bundle ids of the apps; never empty.
   package var topics = ["com.example.app"]
-  /// Ids of the virtual devices that there are at the start.
+  /// Ids of the virtual devices at the start.
   package var devices = ["phone", "tablet"]
   package var ports = Ports()
-  /// Pushes, and megabytes of them, that are kept at most.
+  /// Maximum number of kept pushes, and their maximum megabytes.
   package var keep = 10_000
   package var keepMegabytes = 128
   /// A file of faults (JSON).
   package var faults: Source?
-  /// Texts of apps: `Localizable.strings` files as they are.
+  /// Texts of apps: the contents of `Localizable.strings` files.
   package var strings: [(topic: String, language: String, file: Source)] = []
   package var version = ""
-  /// Where the console and the API listen; nil: on loopback, at their port.
+  /// The address of the console and the API; nil for loopback at the console's port.
   package var listen: SocketAddress?
-  /// What those must show who ask there; nil lets everybody in, and goes with loopback alone.
+  /// The password of the console and the API; nil for none, which is allowed on loopback only.
   package var password: String?
   package var log = Log(minimumLevel: .warning)
-  /// Of the monotonic clock, when the program began.
+  /// Start of the program, milliseconds of the monotonic clock.
   package var startedMonotonicMilliseconds: Int64?
 
   package init() {}

@@ -4,7 +4,7 @@ import ApusLoop
 import ApusModel
 import Glibc
 
-/// The data directory of a stand-in: one that is kept, or one that goes with it.
+/// The data directory of a development service: a given one, or a temporary one.
 struct DevDirectory {
   let data: DataDirectory
   let isThrowAway: Bool
@@ -13,7 +13,7 @@ struct DevDirectory {
   let keyID: String
   let keyFile: String
   let certificateFile: String
-  /// Holds the directory for this stand-in alone; the system lets go of it with the process.
+  /// Locks the directory for this process; the system releases the lock when the process ends.
   private let lock: Int32
 
   init(_ configuration: DevConfiguration) throws {
@@ -36,14 +36,14 @@ struct DevDirectory {
           && ShortID(section.name).map { Files.exists(data.privateKey($0)) } == true
       }), let id = ShortID(key.name), let team = key["team"], let teamID = ShortID(team)
     else {
-      throw DirectoryProblem("\(path) has no provider key whose private half is there as well")
+      throw DirectoryProblem("\(path) has no provider key with its private half")
     }
     var topics = records.sections.filter { $0.kind == "app" }.map(\.name)
     for topic in configuration.topics where !topics.contains(topic) {
       try data.addApp(topic, team: teamID)
       topics.append(topic)
     }
-    // The one that was asked for first is the one of the examples.
+    // The first requested topic is used in the examples.
     self.topics = configuration.topics + topics.filter { !configuration.topics.contains($0) }
     self.team = team
     keyID = id.text
@@ -51,7 +51,7 @@ struct DevDirectory {
     certificateFile = try Self.certificate(configuration.topics[0], teamID, data, now)
   }
 
-  /// The one that an earlier run issued, or a new one.
+  /// The certificate of an earlier run, or a new one.
   private static func certificate(
     _ topic: String, _ team: ShortID, _ data: DataDirectory, _ now: Int64
   ) throws -> String {
@@ -66,7 +66,7 @@ struct DevDirectory {
 
   // MARK: The file system
 
-  /// In memory where the system has a place for that: what is never kept need not be synced to a disk.
+  /// Makes a temporary directory, in memory if possible, because its files need no sync to a disk.
   private static func makeThrowAway() throws -> String {
     let places = [
       unsafe getenv("TMPDIR").map { unsafe String(cString: $0) },
@@ -80,7 +80,7 @@ struct DevDirectory {
       }
     }
     throw DirectoryProblem(
-      "no directory can be made in \(places.joined(separator: ", ")): set TMPDIR to another one")
+      "cannot make a directory in \(places.joined(separator: ", ")): set TMPDIR to another one")
   }
 
   private static func lock(_ path: String) throws -> Int32 {
@@ -92,21 +92,21 @@ struct DevDirectory {
     guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
       close(descriptor)
       throw DirectoryProblem(
-        "another `apus dev` uses \(path): stop that one, or give this one another --data")
+        "another `apus dev` uses \(path): stop it, or give another --data")
     }
     return descriptor
   }
 
-  /// Takes the directory away if it is not to be kept.
+  /// Deletes the directory if it is temporary.
   func remove() {
-    // A process that was started meanwhile may have a copy of the descriptor for a moment, and with it the lock.
+    // A child process may briefly have a copy of the descriptor and so keep the lock.
     flock(lock, LOCK_UN)
     close(lock)
     if isThrowAway { Self.remove(data.path) }
   }
 
   private static func remove(_ path: String) {
-    // Never follows a symbolic link: unlink takes the link itself.
+    // Never follows a symbolic link: unlink removes the link itself.
     if unsafe unlink(path) == 0 || errno == ENOENT { return }
     for name in (try? Files.names(in: path)) ?? [] { remove("\(path)/\(name)") }
     unsafe rmdir(path)

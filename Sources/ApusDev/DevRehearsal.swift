@@ -3,7 +3,7 @@ import ApusModel
 import ApusServer
 import Synchronization
 
-/// The stand-in's ear and hand in the service.
+/// The interceptor of the development service: sees requests and applies faults.
 final class DevRehearsal: Rehearsal, LedgerWatcher {
   let isLenient: Bool
   let clock = ServiceClock()
@@ -11,11 +11,11 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
   private let book: DeviceBook
   private let faults: FaultDesk
 
-  /// What is there only once the service runs.
+  /// Values that exist only once the service runs.
   struct Late: Sendable {
     var park: DevicePark
     var reload: @Sendable () -> Void
-    /// What is due by the clock as it is set now happens at once.
+    /// Runs everything that is due by the changed clock.
     var clockChanged: @Sendable () -> Void
   }
 
@@ -53,7 +53,7 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
     return MatchFacts(request, device: owner?.device, preview: preview)
   }
 
-  /// Takes the push's device offline, until the service knows of that.
+  /// Takes the push's device offline, and waits until the service knows.
   func prepare(_ request: ProviderRequest, _ done: @escaping @Sendable () -> Void) {
     guard let id = book.owner(of: request.token)?.device, let park = late.withLock({ $0?.park })
     else { return done() }

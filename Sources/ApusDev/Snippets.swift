@@ -1,9 +1,9 @@
 import ApusModel
 
-/// What to write into a provider so that it sends to the stand-in.
+/// Code that configures a provider to send to the development service.
 package struct Snippet: Sendable {
   package var name: String
-  /// For colouring.
+  /// For syntax highlighting.
   package var language: String
   package var text: String
 
@@ -73,7 +73,7 @@ package struct Snippet: Sendable {
     Snippet(
       name: "APNSwift", language: "swift",
       text: """
-        // It trusts what the system trusts. Debian: copy \(facts.authorityFile)
+        // APNSwift uses the system's authorities. On Debian, copy \(facts.authorityFile)
         // to /usr/local/share/ca-certificates/apus-dev.crt, and run update-ca-certificates as root.
         let configuration = APNSClientConfiguration(
           authenticationMethod: .jwt(

@@ -28,10 +28,10 @@ extension StandIn {
         DoorConfiguration(kind: kind, environment: environment, addresses: addresses(port))
       })
     server.isEphemeral = true
-    // One is enough for a development machine, and everything then happens in one order.
+    // One worker is enough for a development machine, and gives one order of events.
     server.workers = 1
     server.allowsES512 = configuration.isLenient
-    // A test that removes an app wants to see the 410, and not to wait for it.
+    // A test that removes an app must not have to wait for the 410.
     server.unregisterGraceSeconds = 0
     server.shutdownSeconds = 2
     server.enrolment = .off
@@ -41,7 +41,8 @@ extension StandIn {
     return server
   }
 
-  /// Some clients take `localhost` for `::1` first. A free port is one of IPv4 alone: both cannot be had at once.
+  /// Some clients resolve `localhost` to `::1` first. A free port is for IPv4 only, because it cannot be reserved for
+  /// both at once.
   private static func addresses(_ port: UInt16) -> [SocketAddress] {
     let hasIPv6 = !((try? Files.read("/proc/net/if_inet6")) ?? []).isEmpty
     guard port != 0, hasIPv6 else { return [.loopbackIPv4(port: port)] }
@@ -78,7 +79,7 @@ extension StandIn {
 
   // MARK: The devices
 
-  /// Makes the first devices, and waits until they have their tokens.
+  /// Makes the initial devices, and waits until they have their tokens.
   static func addDevices(_ ids: [String], _ context: DevContext) throws {
     let folder = "\(context.facts.dataDirectory)/dev"
     let kept = try Files.names(in: folder).filter { $0.hasSuffix(".pem") }
@@ -101,9 +102,9 @@ extension StandIn {
 }
 
 extension DevContext {
-  /// What whoever watches is told of an event; nil where it is about something that is gone. On the devices' loop.
+  /// An event's data; nil if its object no longer exists. On the devices' loop.
   ///
-  /// - Parameter isBrief: Of a push what a list shows, of a device its id.
+  /// - Parameter isBrief: Only what a list shows of a push, and only the id of a device.
   func data(of event: DevEvent, isBrief: Bool) -> [UInt8]? {
     var writer = JSONWriter()
     switch event {

@@ -6,10 +6,10 @@ import ApusWeb
 import Glibc
 import Synchronization
 
-/// A stand-in for APNs on this machine: the real service, in memory, with devices that are nowhere else, that tells
-/// everything about each push and lets things go wrong on purpose.
+/// The development service: the real service in memory, with virtual devices, that reports everything about each push
+/// and can inject faults.
 ///
-/// `init` and `stop` are called from one thread, which is none of its own.
+/// Call `init` and `stop` from the same thread, which must not be one of its own.
 package final class StandIn {
   package let facts: StandInFacts
   private let directory: DevDirectory
@@ -19,7 +19,7 @@ package final class StandIn {
   private let context: DevContext
   private let rehearsal: DevRehearsal
 
-  /// Starts all of it. Throws what keeps it from starting, in words for whoever wanted it.
+  /// Starts the service. Throws an error with a message for the user if it cannot start.
   package init(_ configuration: DevConfiguration) throws {
     let started = configuration.startedMonotonicMilliseconds ?? monotonicMilliseconds()
     let book = DeviceBook()
@@ -42,7 +42,7 @@ package final class StandIn {
     self.directory = directory
     let loop = EventLoop(name: "apus-dev")
     self.loop = loop
-    // The feed looks at what was recorded, and can be made only behind the recorder.
+    // The feed reads from the recorder, so it is made after it.
     let tell = LateCall()
     let recorder = PushRecorder(
       keep: configuration.keep, keepBytes: configuration.keepMegabytes << 20,
@@ -62,7 +62,7 @@ package final class StandIn {
     }
     self.service = service
     loop.start()
-    // One whose doors did not all open has no workers that could be stopped.
+    // A service whose listeners did not all open has no workers to stop.
     var hasStarted = false
     do {
       try service.start()
@@ -99,7 +99,7 @@ package final class StandIn {
           feed: feed, composer: composer, facts: facts)
       }
       try Self.addDevices(configuration.devices, context(facts))
-      // The port is known only once the server listens, and the server's answers have it in them.
+      // The port is known only once the server listens, but its responses contain the port.
       let address = configuration.listen ?? .loopbackIPv4(port: configuration.ports.console)
       precondition(
         configuration.password != nil || address.isThisMachine, "a console without a password")
@@ -132,12 +132,12 @@ package final class StandIn {
     limits.idleSeconds = 120
     limits.requestSeconds = 30
     limits.bodyBytes = 1 << 20
-    // Each may wait for pushes.
+    // Each request may wait for pushes.
     limits.threads = 32
     return limits
   }
 
-  /// How serious the violations were: for an exit code.
+  /// Number of violations with this severity or higher, for the exit code.
   package func violations(atLeast severity: LintRule.Severity) -> Int {
     context.recorder.read { $0.report.count(atLeast: severity) }
   }
@@ -148,7 +148,7 @@ package final class StandIn {
 
   package func junit() -> String { context.recorder.read { $0.report }.junit() }
 
-  /// The token of a device for a topic; nil while there is none.
+  /// The token of a device for a topic; nil if there is none yet.
   package func token(_ device: String, topic: String, _ environment: Environment) -> String? {
     let token: String? = try? context.ask { park, done in
       done(park.device(device)?.links[environment]?.tokens[topic]?.hex)
@@ -156,7 +156,7 @@ package final class StandIn {
     return token
   }
 
-  /// Returns when everything has ended, and what is not to be kept is gone.
+  /// Stops the service. Returns when all threads have ended and temporary files are deleted.
   package func stop() {
     context.recorder.stop()
     context.composer.stop()
@@ -178,7 +178,7 @@ package final class StandIn {
     directory.remove()
   }
 
-  /// Waits for SIGTERM or SIGINT, which must have been blocked by `Service.blockSignals()` before.
+  /// Waits for SIGTERM or SIGINT, which `Service.blockSignals()` must have blocked before.
   package static func waitForSignal() {
     var set = sigset_t()
     unsafe sigemptyset(&set)
@@ -188,9 +188,9 @@ package final class StandIn {
   }
 }
 
-// MARK: What is known late
+// MARK: Late bindings
 
-/// Something that is called once it is there.
+/// A function that is set later; calls before that do nothing.
 private final class LateCall: Sendable {
   private let body = Mutex<(@Sendable () -> Void)?>(nil)
   func set(_ body: @escaping @Sendable () -> Void) { self.body.withLock { $0 = body } }
@@ -203,7 +203,7 @@ private final class LateContext: Sendable {
   var context: DevContext? { state.withLock { $0 } }
 }
 
-/// Reloads from the loop of the devices, which ends before the service does.
+/// Reloads from the loop of the devices, which ends before the service.
 private final class ReloadCall: @unchecked Sendable {
   private weak var service: Service?
   init(_ service: Service) { self.service = service }

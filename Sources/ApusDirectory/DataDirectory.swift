@@ -73,7 +73,7 @@ package struct DataDirectory: Sendable {
   package func requireProvisioned() throws(DirectoryProblem) {
     guard isProvisioned else {
       throw DirectoryProblem(
-        "\(path) holds no Apus service; run `apus init --data \(path)` first")
+        "\(path) contains no Apus service; run `apus init --data \(path)` first")
     }
   }
 
@@ -91,8 +91,8 @@ package struct DataDirectory: Sendable {
   package func issuer(_ which: Authority) throws -> CertificateAuthority {
     guard canIssue(as: which) else {
       throw DirectoryProblem(
-        "there is no \(authorityKey(which)): the authority's key is kept elsewhere. "
-          + "Have it sign a request (--csr-out FILE), and give the certificate with "
+        "\(authorityKey(which)) does not exist: the authority's key is kept elsewhere. "
+          + "Have the authority sign a request (--csr-out FILE), and import the certificate with "
           + "apus cert --import FILE")
     }
     return try authority(which)
@@ -122,7 +122,7 @@ package struct DataDirectory: Sendable {
       if line.isEmpty || line.first == "#" { continue }
       let sides = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
       guard sides.count == 2, let id = UInt8(sides[0].trimmed) else {
-        throw sealingProblem(index + 1, "this is no `number = \(digits) hexadecimal digits`")
+        throw sealingProblem(index + 1, "the line is not `number = \(digits) hexadecimal digits`")
       }
       let value = Array(sides[1].trimmed.utf8)
       guard value.count == digits, let bytes = Hex.decode(value.span) else {
@@ -131,19 +131,19 @@ package struct DataDirectory: Sendable {
           "key \(id) needs \(digits) hexadecimal digits and has \(value.count) characters")
       }
       guard !keys.contains(where: { $0.id == id }) else {
-        throw sealingProblem(index + 1, "the key \(id) is already defined above this line")
+        throw sealingProblem(index + 1, "an earlier line already defines the key \(id)")
       }
       keys.append(TokenSealingKeys.Key(id: id, bytes: bytes))
     }
-    guard !keys.isEmpty else { throw sealingProblem(lines.count, "the file ends without a key") }
+    guard !keys.isEmpty else { throw sealingProblem(lines.count, "the file has no key") }
     return try TokenSealingKeys(keys)
   }
 
   /// A file that was cut off is put back, not made anew: providers hold tokens that only these keys open.
   private func sealingProblem(_ line: Int, _ text: String) -> DirectoryProblem {
     DirectoryProblem(
-      "\(sealingFile), line \(line): \(text). If the file was cut off, put it back from a backup: "
-        + "no other key opens the device tokens that providers hold")
+      "\(sealingFile), line \(line): \(text). If the file was truncated, restore it from a backup: "
+        + "no other key opens the device tokens that providers have")
   }
 
   func save(_ keys: TokenSealingKeys) throws {
@@ -152,7 +152,7 @@ package struct DataDirectory: Sendable {
     }
     let file = SectionFile(sections: [.init(kind: "", name: "", values: values)])
     try Files.write(
-      file.text(heading: "Keys that device tokens are sealed with. The last one seals new tokens."),
+      file.text(heading: "Sealing keys of device tokens. The last one seals new tokens."),
       to: sealingFile, isPrivate: true)
   }
 
@@ -170,8 +170,8 @@ package struct DataDirectory: Sendable {
     try Files.write(
       records.text(
         heading: """
-          What this service knows: teams, their keys, and their apps.
-          The running service reads it again when it changes.
+          The teams of this service, their keys, and their apps.
+          A running service reloads this file when it changes.
           """),
       to: directoryFile, isPrivate: false)
   }

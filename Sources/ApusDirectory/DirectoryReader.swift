@@ -14,8 +14,8 @@ struct DirectoryReader {
     var apps: [String: AppID] = [:]
     guard !file.sections.isEmpty else {
       throw DirectoryProblem(
-        "\(directory.directoryFile) is empty: without it nothing is known of teams, keys, apps and "
-          + "revocations. Put it back from a backup")
+        "\(directory.directoryFile) is empty, but must list teams, keys, apps and "
+          + "revocations: restore it from a backup")
     }
     for section in file.sections {
       switch section.kind {
@@ -29,8 +29,8 @@ struct DirectoryReader {
       case "key", "revoked": continue
       case "":
         throw DirectoryProblem(
-          "\(directory.directoryFile), line \(section.line): this stands before the first section; "
-            + "put it below a heading such as [key ABC123DEFG], or take it out")
+          "\(directory.directoryFile), line \(section.line): a value before the first section; "
+            + "put it below a heading such as [key ABC123DEFG], or remove it")
       default:
         throw problem(
           section, "unknown kind of section, expected team, key, app, revoked or retired")
@@ -51,11 +51,11 @@ struct DirectoryReader {
 
   private func app(_ section: SectionFile.Section) throws -> App {
     guard let number = section["id"].flatMap({ UInt32($0) }) else {
-      throw problem(section, "id must be a number that no other app has")
+      throw problem(section, "id must be a unique number")
     }
     let retain = section["retain"] ?? "1"
     guard let retention = Int(retain) else {
-      throw problem(section, "retain must be how many notifications wait, not \"\(retain)\"")
+      throw problem(section, "retain must be a number of notifications, not \"\(retain)\"")
     }
     return App(
       id: AppID(number), bundleID: Array(section.name.utf8),
@@ -75,7 +75,7 @@ struct DirectoryReader {
     let topics = try section["topics"].map { _ in
       try section.words("topics").map { name in
         guard let app = apps[name] else {
-          throw problem(section, "topics names \(name), which is no app of this file")
+          throw problem(section, "topics names \(name), which is not an app in this file")
         }
         return app
       }
@@ -102,13 +102,13 @@ struct DirectoryReader {
   private func fingerprint(_ section: SectionFile.Section) throws -> CertificateFingerprint {
     guard let bytes = Hex.decode(Array(section.name.utf8).span),
       let value = CertificateFingerprint(bytes.span)
-    else { throw problem(section, "the certificate's SHA-256 has 64 hexadecimal digits") }
+    else { throw problem(section, "a certificate's SHA-256 must have 64 hexadecimal digits") }
     return value
   }
 
   private func retiredDevice(_ section: SectionFile.Section) throws -> RetiredDevice {
     guard let device = DeviceID(text: section.name) else {
-      throw problem(section, "a device's id has 16 hexadecimal digits")
+      throw problem(section, "a device id must have 16 hexadecimal digits")
     }
     // In milliseconds, the time must still fit 64 bits.
     guard let since = section["since"].flatMap({ Int64($0) }), 0...(1 << 40) ~= since else {
@@ -119,7 +119,8 @@ struct DirectoryReader {
 
   private func id(_ text: String, _ section: SectionFile.Section) throws -> ShortID {
     guard let id = ShortID(text) else {
-      throw problem(section, "ids of teams and keys have 10 letters and digits, not \"\(text)\"")
+      throw problem(
+        section, "the id of a team or key must have 10 letters and digits, not \"\(text)\"")
     }
     return id
   }

@@ -76,7 +76,7 @@ extension DataDirectory {
       let known = records.sections.filter { $0.kind == kind }.map(\.name)
       throw DirectoryProblem(
         "\(directoryFile) has no \(kind) \(name)"
-          + (known.isEmpty ? "" : "; it has \(known.joined(separator: ", "))"))
+          + (known.isEmpty ? "" : ", only \(known.joined(separator: ", "))"))
     }
     return section
   }

@@ -72,7 +72,7 @@ extension DataDirectory {
       let id = id ?? Self.randomShortID()
       let publicKey = try publicPEM.map { try PublicKey(spkiPEM: $0) }
       if let publicKey, publicKey.kind != .p256 {
-        throw DirectoryProblem("a provider key is ECDSA on P-256: ES256 is all that APNs takes")
+        throw DirectoryProblem("a provider key must be ECDSA on P-256: APNs accepts only ES256")
       }
       guard !Files.exists(self.publicKey(id)) else {
         throw DirectoryProblem("the key \(id.text) already exists (\(self.publicKey(id)))")
@@ -102,7 +102,7 @@ extension DataDirectory {
     try edit { text, records in
       let section = try section("key", id.text, of: records)
       guard section["revoked"] != "yes" else {
-        throw DirectoryProblem("key \(id.text) is revoked already")
+        throw DirectoryProblem("the key \(id.text) is already revoked")
       }
       text.set("revoked", to: "yes", in: section)
     }
@@ -113,7 +113,7 @@ extension DataDirectory {
     try edit { text, records in
       guard
         !records.sections.contains(where: { $0.kind == "revoked" && $0.name == fingerprint.hex })
-      else { throw DirectoryProblem("the certificate is revoked already") }
+      else { throw DirectoryProblem("the certificate is already revoked") }
       text.append(.init(kind: "revoked", name: fingerprint.hex))
     }
   }

@@ -51,7 +51,7 @@ extension DataDirectory {
     try Files.makeDirectory(path)
     return try changing {
       guard !isProvisioned else {
-        throw DirectoryProblem("\(path) already holds a service; choose another --data, or keep it")
+        throw DirectoryProblem("\(path) already contains a service; choose another --data")
       }
       for part in ["authority", "server", "keys", "certificates"] {
         try Files.makeDirectory("\(path)/\(part)")
@@ -166,7 +166,7 @@ extension DataDirectory {
       for section in records.sections
       where section.kind == "retired" && DeviceID(text: section.name) == device {
         throw DirectoryProblem(
-          "the device \(device.text) is retired already (\(directoryFile), line \(section.line))")
+          "the device \(device.text) is already retired (\(directoryFile), line \(section.line))")
       }
       text.append(
         .init(kind: "retired", name: device.text, values: [("since", String(nowSeconds))]))

@@ -29,7 +29,7 @@ struct Enroller: Sendable {
       switch query.kind {
       case .enrolment(let code, let name):
         guard let name = Self.name(name) else {
-          return refuse(.request, "the name cannot stand in a certificate", .name)
+          return refuse(.request, "the name is not valid in a certificate", .name)
         }
         if code.isEmpty { return try askOperator(request, name: name, query) }
         return try useCode(code, request, name: name, query)
@@ -93,7 +93,7 @@ struct Enroller: Sendable {
 
   /// The same words for all: a guesser learns nothing. The operator reads which it was.
   private func refuseCode(_ refusal: EnrolmentEvent.Refusal) -> EnrolmentDecision {
-    refuse(.code, "the code is not taken", refusal)
+    refuse(.code, "the code is not accepted", refusal)
   }
 
   // MARK: By the operator
@@ -102,7 +102,7 @@ struct Enroller: Sendable {
     _ request: CertificateRequest, name: String, _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
     guard mode == .all || directory.hasPendingRequest(request) else {
-      return refuse(.notOffered, "the service takes no device without a code", .notOffered)
+      return refuse(.notOffered, "the service enrols no device without a code", .notOffered)
     }
     return try goOn(
       request, device: DeviceID(randomID().high), name: name, hasCode: false, query)
@@ -124,7 +124,7 @@ struct Enroller: Sendable {
       case .approved(let der):
         return hand(der, of: known.device, .collected(known.device), query)
           ?? refuse(.retired, "the device is retired", .retired, known.device.text)
-      case .rejected: return refuse(.rejected, "the operator has refused", .rejected)
+      case .rejected: return refuse(.rejected, "the operator has rejected the request", .rejected)
       case .waiting: return wait(known, isNew: false, query)
       }
     } else {
@@ -138,11 +138,11 @@ struct Enroller: Sendable {
     case .added: return wait(new, isNew: true, query)
     case .full:
       return refuse(
-        .tooMany, "too many requests wait for the operator", .listFull,
+        .tooMany, "too many requests wait for approval", .listFull,
         retrySeconds: Limits.enrolmentRetrySeconds.upperBound)
     case .tooManyFromAddress:
       return refuse(
-        .tooMany, "too many requests of this address wait for the operator", .listFull,
+        .tooMany, "too many requests from this address wait for approval", .listFull,
         retrySeconds: Limits.enrolmentRetrySeconds.upperBound)
     }
   }
@@ -156,7 +156,7 @@ struct Enroller: Sendable {
     let retry = min(max(range.lowerBound, age / 4), range.upperBound)
     return EnrolmentDecision(
       issuance: CourierIssuance(
-        status: .pending, text: Array("the operator has not decided yet".utf8),
+        status: .pending, text: Array("the request waits for the operator's approval".utf8),
         retrySeconds: UInt32(retry)),
       event: .pending(request, isNew: isNew))
   }
@@ -176,7 +176,7 @@ struct Enroller: Sendable {
     // Or where it is of an authority that is being replaced: then it ends before its time.
     guard query.nowSeconds >= due || renewal.isOfOlderAuthority else {
       return refuse(
-        .early, "the certificate is not in the last third of its life", .early, device.text,
+        .early, "the certificate is not in the last third of its lifetime", .early, device.text,
         retrySeconds: due - query.nowSeconds)
     }
     let issued = try directory.renewals.certificates(of: device).filter {

@@ -58,7 +58,7 @@ package struct EnrolmentCodes: Sendable {
     let count = try DurableFile.names(in: path).count { !$0.contains(".") }
     guard count < Limits.enrolmentCodes else {
       throw DirectoryProblem(
-        "there are \(count) codes; withdraw some, or wait until they are past their time")
+        "there are already \(count) codes; withdraw some, or wait until some expire")
     }
     let code = EnrolmentCode(bytes: randomBytes(EnrolmentCode.byteCount))
     var values = [
@@ -151,7 +151,7 @@ package struct EnrolmentCodes: Sendable {
     guard let made = section["made"].flatMap({ Int64($0) }),
       let expires = section["expires"].flatMap({ Int64($0) }),
       let uses = section["uses"].flatMap({ Int($0) }), 1...Limits.enrolmentCodeUses ~= uses
-    else { throw DirectoryProblem("\(file(hash)): not the form of a code") }
+    else { throw DirectoryProblem("\(file(hash)): malformed code file") }
     return Record(
       name: section["name"], madeSeconds: made, expiresSeconds: expires, uses: uses)
   }
@@ -161,7 +161,7 @@ package struct EnrolmentCodes: Sendable {
     guard let section = try Self.section(file) else { return nil }
     guard let key = section["key"], let device = section["device"].flatMap(DeviceID.init(text:)),
       let seconds = section["at"].flatMap({ Int64($0) })
-    else { throw DirectoryProblem("\(file): not the form of a code's use") }
+    else { throw DirectoryProblem("\(file): malformed record of a code's use") }
     return Use(
       key: key, device: device, seconds: seconds,
       certificateDER: section["certificate"].flatMap { Hex.decode(Array($0.utf8).span) })

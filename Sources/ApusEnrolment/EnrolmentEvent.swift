@@ -11,13 +11,13 @@ enum EnrolmentEvent: Sendable {
     case codeExpired = "code expired"
     case codeUsedUp = "code used up"
     /// The right key asked again, but its device is retired, or the certificate is revoked or expired.
-    case codeWorthless = "device of the code is gone"
+    case codeWorthless = "device of the code was removed"
     case request
     case name
     case notOffered = "not offered"
     case rejected
-    case listFull = "too many wait"
-    case slowedDown = "asked too often"
+    case listFull = "too many pending requests"
+    case slowedDown = "too many requests"
     case early
     case tooManyCertificates = "two certificates are valid"
     case retired

@@ -76,7 +76,7 @@ package final class EnrolmentQueue: Sendable {
       note(.refused(.slowedDown, ""), of: query)
       return reply(
         CourierIssuance(
-          status: .refused, reason: .tooMany, text: Array("asked too often".utf8),
+          status: .refused, reason: .tooMany, text: Array("too many requests".utf8),
           retrySeconds: UInt32(clamping: waitMilliseconds / 1000 + 1)))
     }
     loop.perform { [self] in
@@ -142,7 +142,7 @@ package final class EnrolmentQueue: Sendable {
         .codeUsed, actor: host, subject: "device \(device.text)", .text("code", codeName ?? ""),
         .text("serial", certificate.serial), .text("sha256", certificate.sha256))
     case .repeated(let device):
-      log(.notice, "certificate handed out again", .text("device", device.text), address)
+      log(.notice, "certificate sent again", .text("device", device.text), address)
     case .pending(let request, isNew: true):
       log.limited(.notice, .enrolmentWaits, atMilliseconds: EventLoop.monotonicMilliseconds()) {
         [

@@ -20,7 +20,7 @@ extension DataDirectory {
       let request = try list.request(prefix)
       let asked = try list.certificateRequest(request.key)
       guard asked.keyFingerprint.hex == request.key else {
-        throw DirectoryProblem("\(list.requestFile(request.key)) is of another key")
+        throw DirectoryProblem("\(list.requestFile(request.key)) is for another key")
       }
       let certificate: Certificate
       if let certificatePEM {
@@ -52,7 +52,7 @@ extension DataDirectory {
   ) throws -> Certificate {
     guard certificate.spkiDER == asked.publicKey.spkiDER else {
       throw DirectoryProblem(
-        "the certificate is of another key than the request \(requestName(request))")
+        "the certificate is for another key than the request \(requestName(request))")
     }
     let authorities = try certificates(of: .devices)
     let device: DeviceCertificate
@@ -61,12 +61,12 @@ extension DataDirectory {
         der: certificate.der.span, authorities: authorities, now: nowSeconds)
     } catch {
       throw DirectoryProblem(
-        "the certificate does not admit a device (\(error)); it must be signed by "
+        "the certificate is not valid for a device (\(error)); it must be signed by "
           + "\(authorityCertificate(.devices)), \(Self.form(request.device))")
     }
     guard device.deviceID == request.device else {
       throw DirectoryProblem(
-        "the certificate is for the device \(device.deviceID.text), the request's id is "
+        "the certificate is for the device \(device.deviceID.text), but the request's id is "
           + request.device.text)
     }
     return certificate
@@ -75,7 +75,7 @@ extension DataDirectory {
   private func keyIsElsewhere(_ request: PendingEnrolments.Request) -> DirectoryProblem {
     DirectoryProblem(
       """
-      there is no \(authorityKey(.devices)): have the authority sign \
+      \(authorityKey(.devices)) does not exist: have the authority sign \
       \(pendingEnrolments.requestFile(request.key)), \(Self.form(request.device)), and give the \
       certificate with --certificate FILE
       """)

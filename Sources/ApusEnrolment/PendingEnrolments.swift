@@ -67,7 +67,7 @@ package struct PendingEnrolments: Sendable {
     guard let section = try EnrolmentCodes.section(file) else { return nil }
     guard let device = section["device"].flatMap(DeviceID.init(text:)),
       let seconds = section["at"].flatMap({ Int64($0) })
-    else { throw DirectoryProblem("\(file): not the form of a request") }
+    else { throw DirectoryProblem("\(file): malformed request file") }
     return Request(
       key: key, name: section["name"] ?? "", address: section["address"] ?? "", seconds: seconds,
       device: device, isRenewal: section["renewal"] == "yes", hasCode: section["code"] == "yes",
@@ -142,17 +142,17 @@ package struct PendingEnrolments: Sendable {
   package func request(_ prefix: String) throws -> Request {
     let found = try all().filter { $0.key.hasPrefix(prefix.lowercased()) }
     guard let first = found.first else {
-      throw DirectoryProblem("no request waits whose key begins with \(prefix)")
+      throw DirectoryProblem("no pending request has a key that begins with \(prefix)")
     }
     guard found.count == 1 else {
-      throw DirectoryProblem("\(found.count) requests wait whose keys begin with \(prefix)")
+      throw DirectoryProblem("\(found.count) pending requests have keys that begin with \(prefix)")
     }
     return first
   }
 
   package func certificateRequest(_ key: String) throws -> CertificateRequest {
     guard let request = CertificateRequest(pem: try Files.readText(requestFile(key))) else {
-      throw DirectoryProblem("\(requestFile(key)): no certificate request that can be used")
+      throw DirectoryProblem("\(requestFile(key)): not a usable certificate request")
     }
     return request
   }
@@ -162,7 +162,7 @@ package struct PendingEnrolments: Sendable {
     let isFirst = try DurableFile.create(
       Array(certificate.pem.utf8), at: certificateFile(request.key))
     guard isFirst else {
-      throw DirectoryProblem("the request of \(request.key) was approved already")
+      throw DirectoryProblem("the request of \(request.key) is already approved")
     }
     try DurableFile.remove(rejectionFile(request.key))
   }
@@ -170,8 +170,8 @@ package struct PendingEnrolments: Sendable {
   package func reject(_ request: Request) throws {
     if case .approved = request.state {
       throw DirectoryProblem(
-        "the request of \(request.key) was approved: the device \(request.device.text) can only "
-          + "be retired")
+        "the request of \(request.key) is already approved: to undo that, retire the device "
+          + request.device.text)
     }
     _ = try DurableFile.create([], at: rejectionFile(request.key))
   }

@@ -31,7 +31,7 @@ extension Service {
     var wait = timespec(tv_sec: 0, tv_nsec: Int(milliseconds) * 1_000_000)
     let signal = unsafe sigtimedwait(&set, nil, &wait)
     guard signal == SIGTERM || signal == SIGINT else { return false }
-    log(.warning, "stopping at once", .text("reason", "a second signal"))
+    log(.warning, "shutting down at once", .text("reason", "a second signal"))
     // What is left closes the store. A third signal does not wait even for that: what was accepted is durable.
     unsafe sigdelset(&set, SIGHUP)
     unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)

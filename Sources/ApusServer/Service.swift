@@ -158,7 +158,7 @@ package final class Service {
       in: directory.storePath, workers: configuration.ledger == .off ? 0 : workers
     ) { fault in
       configuration.log(
-        .warning, "no ledger journal: a crash would take the ledger's last second",
+        .warning, "no ledger journal: a crash would lose the last second of the ledger",
         .text("reason", "\(fault)"))
     }
   }

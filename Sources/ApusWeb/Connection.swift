@@ -1,10 +1,10 @@
 import CMicroHTTPD
 import Glibc
 
-/// A connection of a daemon, from its start to its end.
+/// A connection of a daemon.
 ///
-/// Requests that wait are suspended: libmicrohttpd looks at them again once they are resumed. The daemon must not be
-/// stopped while one of its connections is suspended, so each is counted.
+/// Waiting requests are suspended; libmicrohttpd handles them again once they are resumed. The daemon must not be
+/// stopped while one of its connections is suspended, so suspended connections are counted.
 @safe final class Connection: @unchecked Sendable {
   let peer: WebPeer
   private let handle: OpaquePointer
@@ -32,7 +32,7 @@ import Glibc
         unsafe withUnsafeBytes(of: address.pointee.sin6_addr) { bytes in
           let port = unsafe UInt16(bigEndian: address.pointee.sin6_port)
           let bytes = unsafe Array(bytes)
-          // ::ffff:192.0.2.1 is 192.0.2.1.
+          // Maps ::ffff:192.0.2.1 to 192.0.2.1.
           let isMapped = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10...11] == [0xff, 0xff]
           return .address(isMapped ? Array(bytes[12...]) : bytes, port: port)
         }
@@ -44,14 +44,14 @@ import Glibc
     }
   }
 
-  /// On the daemon's thread. False once the daemon stops: then nothing may sleep any more.
+  /// Call on the daemon's thread. Returns false once the daemon stops: then nothing may be suspended.
   func suspend() -> Bool {
     guard daemon.mayFallAsleep() else { return false }
     unsafe MHD_suspend_connection(handle)
     return true
   }
 
-  /// Once for each time that it was suspended.
+  /// Call once for each suspension.
   func resume() {
     unsafe MHD_resume_connection(handle)
     daemon.wokeUp()

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A value that threads share, and on which they can wait for each other.
+/// A value shared by threads, with a condition variable to wait for changes.
 @safe package final class Monitor<Value>: @unchecked Sendable {
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -31,7 +31,7 @@ import Glibc
     return try body(&value)
   }
 
-  /// Changes the value and wakes those that wait for it.
+  /// Changes the value and wakes all waiting threads.
   package func notify<Result>(_ body: (inout Value) -> Result) -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer {
@@ -43,11 +43,11 @@ import Glibc
 
   package enum Look<Result> {
     case found(Result)
-    /// Not before this time of `monotonicMilliseconds`, unless the value changes; nil: not before it changes.
+    /// Wait until this time of `monotonicMilliseconds` or until the value changes; nil for no time limit.
     case wait(untilMilliseconds: Int64?)
   }
 
-  /// Waits until `look` finds what it is after.
+  /// Waits until `look` returns a result.
   package func wait<Result>(_ look: (inout Value) -> Look<Result>) -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
@@ -64,7 +64,7 @@ import Glibc
   }
 }
 
-/// Milliseconds of a clock that nobody sets.
+/// Milliseconds of the monotonic clock.
 package func monotonicMilliseconds() -> Int64 {
   var now = timespec()
   unsafe clock_gettime(CLOCK_MONOTONIC, &now)

@@ -1,25 +1,25 @@
 import CCurl
 import Glibc
 
-/// One request to a server, by libcurl, which waits for the answer.
+/// One HTTP request with libcurl. Blocks until the response.
 package struct WebCall: Sendable {
   package enum Place: Sendable, Hashable {
-    /// The server that listens on that UNIX socket.
+    /// A server on a UNIX socket.
     case unix(path: String)
-    /// TLS. The certificate must be for the host, and lead to what stands in the file (PEM) or, without one, to an
-    /// authority that the system knows.
+    /// TLS. The certificate must name the host, and be issued by an authority in the file (PEM) or, without a file, by
+    /// one of the system's authorities.
     case tls(host: String, port: UInt16, authorityFile: String?)
   }
 
   package var place: Place
   package var method: String
-  /// Between slashes; percent signs are put in where they are needed.
+  /// Path segments, without percent encoding.
   package var segments: [String]
   package var query: [WebField] = []
   package var headers: [WebField] = []
-  /// JSON; nil for no content.
+  /// A JSON body; nil for none.
   package var body: [UInt8]?
-  /// Seconds until the answer is there.
+  /// Seconds to wait for the complete response.
   package var timeoutSeconds = 60
 
   package init(_ place: Place, _ method: String, _ segments: [String]) {
@@ -33,20 +33,20 @@ package struct WebCall: Sendable {
     package var body: [UInt8]
   }
 
-  /// Why there is no answer, in libcurl's words.
+  /// Why there is no response, as libcurl describes it.
   package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
     package var description: String
   }
 
-  /// Bytes of an answer that are taken.
+  /// Maximum bytes of a response.
   private static let largestAnswer = 16 * 1024 * 1024
 
-  // The whole of libcurl is made ready once, before the first use.
+  // libcurl must be initialized once, before its first use.
   private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
   package func perform() throws(Fault) -> Answer {
     guard Self.isReady, let handle = unsafe curl_easy_init() else {
-      throw Fault(description: "libcurl cannot be used")
+      throw Fault(description: "cannot initialize libcurl")
     }
     defer { unsafe curl_easy_cleanup(handle) }
     let fields = unsafe headerList()
@@ -131,7 +131,7 @@ package struct WebCall: Sendable {
     return base + path + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
   }
 
-  /// All but the unreserved characters of RFC 3986, section 2.3.
+  /// Percent-encodes all but the unreserved characters. RFC 3986, section 2.3.
   static func escaped(_ text: String) -> String {
     let digits = Array("0123456789ABCDEF")
     return text.utf8.reduce(into: "") { escaped, byte in
@@ -150,7 +150,7 @@ private struct Sink {
   let limit: Int
 }
 
-/// `CURLOPT_WRITEFUNCTION`. Taking fewer bytes than there are ends the request.
+/// `CURLOPT_WRITEFUNCTION`. Returning fewer bytes than given ends the request.
 private func receive(
   _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int,
   _ context: UnsafeMutableRawPointer?

@@ -1,6 +1,6 @@
 import CMicroHTTPD
 
-// What libmicrohttpd calls, all of it on its daemon's thread.
+// The callbacks of libmicrohttpd. All run on the daemon's thread.
 
 private func daemon(_ context: UnsafeMutableRawPointer?) -> WebDaemon {
   guard let context = unsafe context else { preconditionFailure("a daemon has a context") }
@@ -11,7 +11,7 @@ private func exchange(_ context: UnsafeMutableRawPointer) -> WebExchange {
   unsafe Unmanaged<WebExchange>.fromOpaque(context).takeUnretainedValue()
 }
 
-/// `MHD_AccessHandlerCallback`: once for a request's head, for each part of its body, and for its end.
+/// `MHD_AccessHandlerCallback`: called for a request's head, for each part of its body, and for its end.
 func handle(
   _ context: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ path: UnsafePointer<CChar>?,
   _ method: UnsafePointer<CChar>?, _ version: UnsafePointer<CChar>?, _ data: UnsafePointer<CChar>?,
@@ -27,7 +27,7 @@ func handle(
       connection, Unmanaged<Connection>.fromOpaque(peer).takeUnretainedValue(),
       method: String(cString: method), path: String(cString: path))
     unsafe place.pointee = Unmanaged.passRetained(exchange).toOpaque()
-    // An answer that is there already needs no body; one that is to be held back can wait for it.
+    // A ready response needs no body; a response that is held back can wait for the body.
     guard let answer = exchange.answer, answer.holdMilliseconds == 0 else { return .YES }
     return unsafe daemon.proceed(connection, exchange)
   }

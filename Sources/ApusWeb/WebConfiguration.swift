@@ -1,6 +1,6 @@
 import Glibc
 
-/// A certificate with what leads on from it to a root, and its private key; PEM.
+/// A certificate chain and its private key, as PEM.
 package struct WebIdentity: Sendable, Equatable {
   package var certificatePEM: [UInt8]
   package var keyPEM: [UInt8]
@@ -11,39 +11,39 @@ package struct WebIdentity: Sendable, Equatable {
   }
 }
 
-/// How much one may ask of a server, all of it at once.
+/// Limits of a server.
 package struct WebLimits: Sendable {
-  /// Connections at once; further ones are closed.
+  /// Maximum connections; further ones are closed.
   package var connections: UInt32 = 128
-  /// Those of one IP address. A UNIX socket has none.
+  /// Maximum connections per IP address. UNIX sockets have no such limit.
   package var connectionsPerAddress: UInt32 = 16
-  /// Seconds without a byte.
+  /// Seconds without a byte until a connection is closed.
   package var idleSeconds: UInt32 = 15
-  /// Seconds from a request's first byte (or the end of the one before) to its last.
+  /// Maximum seconds from a request's first byte (or the end of the previous request) to its last.
   package var requestSeconds: Int64 = 30
-  /// Bytes of a request's body.
+  /// Maximum bytes of a request's body.
   package var bodyBytes = 65_536
-  /// Bytes for a request's head.
+  /// Maximum bytes of a request's head.
   package var headBytes = 16_384
-  /// Requests that are answered at once.
+  /// Number of threads that answer requests.
   package var threads = 2
 
   package init() {}
 }
 
-/// Where a server listens, and how.
+/// Where and how a server listens.
 package struct WebServerConfiguration: Sendable {
   package enum Place: Sendable, Hashable {
-    /// A UNIX socket that its owner alone can connect to.
+    /// A UNIX socket that only its owner can connect to.
     case unix(path: String)
-    /// A numeric address; port 0 takes a free one.
+    /// A numeric address; port 0 picks a free port.
     case tcp(host: String, port: UInt16)
-    /// A TCP socket that listens already. It is duplicated, and stays the caller's.
+    /// A TCP socket that already listens. It is duplicated; the caller keeps the original.
     case inherited(descriptor: Int32, port: UInt16)
   }
 
   package var place: Place
-  /// With it, TLS is spoken.
+  /// The identity for TLS; nil for plain HTTP.
   package var identity: WebIdentity?
   package var limits = WebLimits()
 
@@ -55,17 +55,17 @@ package struct WebServerConfiguration: Sendable {
 
 /// Why a server does not start.
 package enum WebError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// Somebody answers on that UNIX socket.
+  /// Another process listens on the UNIX socket.
   case socketTaken(path: String)
-  /// There is something at that path that is no socket.
+  /// The path exists and is not a socket.
   case notASocket(path: String)
   case pathTooLong(path: String, limit: Int)
   case badAddress(String)
   case system(operation: String, place: String, code: Int32)
-  /// libmicrohttpd started nothing: the certificate and its key, most often.
+  /// libmicrohttpd could not start, usually because of the certificate or its key.
   case notStarted(place: String)
 
-  /// Whether the file system takes no socket: it is full, can only be read, or fails.
+  /// Whether the file system cannot create a socket: it is full, read-only, or fails.
   package var isOfDisk: Bool {
     guard case .system(_, _, let code) = self else { return false }
     return [ENOSPC, EDQUOT, EROFS, EIO].contains(code)
@@ -74,16 +74,16 @@ package enum WebError: Error, Sendable, Hashable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .socketTaken(let path):
-      "another service answers on \(path): stop that one, or give this one another data directory"
-    case .notASocket(let path): "\(path) is in the way: it is not a socket; remove it"
+      "another service listens on \(path): stop it, or use another data directory"
+    case .notASocket(let path): "\(path) exists and is not a socket: remove it"
     case .pathTooLong(let path, let limit):
-      "\(path) is too long for a UNIX socket, which takes \(limit) bytes: choose a shorter path "
+      "\(path) is too long for a UNIX socket (\(limit) bytes): choose a shorter path "
         + "for the data directory, or switch the socket off"
-    case .badAddress(let text): "\(text) is not an address in numbers"
+    case .badAddress(let text): "\(text) is not a numeric address"
     case .system(let operation, let place, let code):
       "cannot \(operation) \(place): \(systemText(code))"
     case .notStarted(let place):
-      "no server could be started on \(place): are the certificate and its key of one kind?"
+      "cannot start a server on \(place): do the certificate and its key belong together?"
     }
   }
 }

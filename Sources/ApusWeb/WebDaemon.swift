@@ -1,24 +1,24 @@
 import CMicroHTTPD
 import Glibc
 
-/// One daemon of libmicrohttpd: a thread that reads requests and writes answers, and never waits for an answer.
+/// A daemon of libmicrohttpd: a thread that reads requests and writes responses, and never blocks on a response.
 ///
-/// A request whose answer takes its time is suspended and handed to the pool; the thread there leaves its answer and
-/// resumes it. So a slow answer holds up nobody but its own connection.
+/// A request is suspended while a thread of the pool makes its response, and then resumed. So a slow response delays
+/// only its own connection.
 @safe final class WebDaemon: @unchecked Sendable {
   private struct Record {
     var descriptor: Int32
-    /// Since when a request is awaited or comes in, on `monotonicMilliseconds`; nil while it is answered.
+    /// When the wait for the current request began, on `monotonicMilliseconds`; nil while it is answered.
     var sinceMilliseconds: Int64?
   }
 
   private struct State {
     var isStopping = false
-    /// Connections that are suspended.
+    /// Number of suspended connections.
     var asleep = 0
-    /// Requests between their head and the end of their answer.
+    /// Number of requests between their head and the end of their response.
     var underWay = 0
-    /// By the address of the connection's object.
+    /// By the identity of the connection object.
     var connections: [ObjectIdentifier: Record] = [:]
     var streams: [ObjectIdentifier: WebStream] = [:]
   }
@@ -28,13 +28,13 @@ import Glibc
   private let pool: WebPool
   private let state = Monitor(State())
   private var daemon: OpaquePointer?
-  /// The listener, under a number of the daemon's own: a daemon that does not start closes what it was given.
+  /// A duplicate of the listener: a daemon that fails to start closes its descriptor.
   private let listener: Int32
 
-  /// Milliseconds that requests get to end by themselves.
+  /// Milliseconds that requests get to finish when the daemon stops.
   private static let patienceMilliseconds: Int64 = 5000
 
-  /// TLS 1.2 and 1.3 with forward secrecy and authenticated encryption, and nothing else.
+  /// Only TLS 1.2 and 1.3 with forward secrecy and authenticated encryption.
   private static let priorities =
     "NONE:+VERS-TLS1.3:+VERS-TLS1.2:+AES-128-GCM:+AES-256-GCM:+CHACHA20-POLY1305:+ECDHE-ECDSA:"
     + "+ECDHE-RSA:+AEAD:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:+SIGN-ALL:-SIGN-RSA-SHA1:"
@@ -81,10 +81,10 @@ import Glibc
 
   // MARK: The end
 
-  /// Takes no more connections, and returns when those that there are have ended, each with the answer that it waits
-  /// for. Called once.
+  /// Accepts no more connections, and returns when the existing ones have ended, each after its pending response. Call
+  /// it once.
   func stop() {
-    // The listener stays open, and is this object's from here on.
+    // The listener stays open and belongs to this object from here on.
     unsafe _ = MHD_quiesce_daemon(daemon)
     let streams = state.notify { state in
       state.isStopping = true
@@ -112,12 +112,12 @@ import Glibc
 
   func wokeUp() { state.notify { $0.asleep -= 1 } }
 
-  /// Cuts off those who have been at one request for too long. Each second.
+  /// Closes connections whose request takes too long. Called every second.
   func cutOffSlow() {
     let latest = monotonicMilliseconds() - limits.requestSeconds * 1000
     state.withLock { state in
       for record in state.connections.values {
-        // Under the lock, so that the descriptor is still this connection's.
+        // Under the lock, so that the descriptor still belongs to this connection.
         if let since = record.sinceMilliseconds, since < latest {
           shutdown(record.descriptor, Int32(SHUT_RDWR))
         }
@@ -125,7 +125,7 @@ import Glibc
     }
   }
 
-  /// Connections that are open.
+  /// Number of open connections.
   var connectionCount: Int { state.withLock { $0.connections.count } }
 
   // MARK: Connections, on the daemon's thread
@@ -150,7 +150,7 @@ import Glibc
 
   // MARK: Requests, on the daemon's thread
 
-  /// The head is there. Nil where the connection is to be closed.
+  /// Handles a request's head. Nil if the connection must be closed.
   func begin(
     _ handle: OpaquePointer, _ connection: Connection, method: String, path: String
   ) -> WebExchange {
@@ -175,7 +175,7 @@ import Glibc
     return exchange
   }
 
-  /// All of the request is there, or its answer.
+  /// Handles a complete request, or one with an early response.
   func proceed(_ handle: OpaquePointer, _ exchange: WebExchange) -> MHD_Result {
     if exchange.isTooLarge, exchange.answer == nil {
       exchange.answer = handler.tooLarge(limitBytes: limits.bodyBytes)
@@ -237,7 +237,7 @@ import Glibc
     }
   }
 
-  /// Its answer was sent, or its connection is gone.
+  /// Called when the response was sent or the connection was lost.
   func finish(_ exchange: WebExchange) {
     defer { state.notify { $0.underWay -= 1 } }
     if let stream = exchange.stream {

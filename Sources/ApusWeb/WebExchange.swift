@@ -2,16 +2,16 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// A request on its way in, and its answer on its way out. Confined to the daemon's thread but for `answer`.
+/// A request and its response. Confined to the daemon's thread, except for `answer`.
 @safe final class WebExchange: @unchecked Sendable {
   let connection: Connection
   private(set) var request: WebRequest
-  /// The body is larger than it may be.
+  /// Whether the body exceeds the limit.
   private(set) var isTooLarge = false
-  /// Bytes of the body that came, kept or not.
+  /// Bytes received of the body, kept or not.
   private var received = 0
   var isAnswering = false
-  /// Set by whoever answers, and read once the connection was resumed.
+  /// Set by the answering thread, and read once the connection was resumed.
   private let answerBox = Mutex<WebResponse?>(nil)
   var stream: WebStream?
 
@@ -25,13 +25,13 @@ import Synchronization
     set { answerBox.withLock { $0 = newValue } }
   }
 
-  /// Takes a part of the body; false when so much came that the connection has to end.
+  /// Appends a part of the body. Returns false if the body is so large that the connection must end.
   func take(_ bytes: UnsafeRawBufferPointer, limit: Int) -> Bool {
     received += bytes.count
     if received > limit {
       isTooLarge = true
       request.body = []
-      // What a client sends before it reads the answer is thrown away, within reason.
+      // Up to a limit, an oversized body is read and discarded, so that the client gets to read the response.
       return received <= 16 * limit
     }
     if answer == nil { unsafe request.body.append(contentsOf: bytes) }
@@ -39,10 +39,10 @@ import Synchronization
   }
 }
 
-/// Reads what libmicrohttpd knows of a request.
+/// Reads a request's head from libmicrohttpd.
 enum WebHead {
   enum Fault: Error {
-    /// What is wrong with it, for its sender.
+    /// The request is malformed; the text is for the client.
     case bad(String)
     case tooLarge
   }
@@ -54,13 +54,13 @@ enum WebHead {
       WebField($0.name.lowercased(), $0.value)
     }
     guard let segments = WebRequest.segments(ofPath: path) else {
-      throw .bad("the path is not well-formed: a percent sign stands for one byte, in UTF-8")
+      throw .bad("the path is malformed: percent signs must encode bytes of UTF-8")
     }
     let query = unsafe fields(handle, .GET_ARGUMENT_KIND)
     var arguments: [WebField] = []
     for field in query {
       guard let name = WebRequest.decoded(field.name), let value = WebRequest.decoded(field.value)
-      else { throw .bad("the query is not well-formed: a percent sign stands for one byte") }
+      else { throw .bad("the query is malformed: percent signs must encode bytes") }
       arguments.append(WebField(name, value))
     }
     let request = WebRequest(
@@ -69,15 +69,15 @@ enum WebHead {
     return request
   }
 
-  /// RFC 9112, section 6.3: a message whose length can be read in two ways is nobody's friend.
+  /// Rejects requests with an ambiguous length, which allow request smuggling. RFC 9112, section 6.3.
   private static func checkLength(_ request: WebRequest, _ limit: Int) throws(Fault) {
     let lengths = request.values("content-length")
     let codings = request.values("transfer-encoding")
     guard lengths.count + codings.count <= 1 else {
-      throw .bad("the request says more than once how long its body is")
+      throw .bad("the request gives the length of its body more than once")
     }
     if let coding = codings.first, coding.lowercased() != "chunked" {
-      throw .bad("no transfer coding but chunked is understood")
+      throw .bad("the only supported transfer coding is chunked")
     }
     guard let length = lengths.first else { return }
     guard !length.isEmpty, length.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) else {

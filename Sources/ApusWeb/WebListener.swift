@@ -3,12 +3,12 @@ import Glibc
 
 func systemText(_ code: Int32) -> String { unsafe String(cString: strerror(code)) }
 
-/// A socket that listens.
+/// A listening socket.
 struct WebListener: Sendable {
   let descriptor: Int32
-  /// What is removed with it.
+  /// The path of a UNIX socket, removed with it.
   let path: String?
-  /// As it was bound; nil for a UNIX socket.
+  /// The bound port; nil for a UNIX socket.
   let port: UInt16?
 
   private static let backlog: Int32 = 128
@@ -28,13 +28,12 @@ struct WebListener: Sendable {
 
   // MARK: UNIX sockets
 
-  /// A socket of a service that is gone is removed; that of one that answers is left to it.
+  /// Replaces the stale socket of a service that has ended; fails if another service listens on it.
   private init(unix path: String) throws(WebError) {
     var (address, size) = try Self.address(of: path)
     try Self.makeRoom(at: path, &address, size)
     let descriptor = try Self.socket(AF_UNIX, path)
-    // Whoever may connect is decided by the file's mode, and that is right from its first moment on: the mode of a
-    // socket that is bound is that of the descriptor.
+    // The file's mode decides who may connect. `bind` takes it from the descriptor, so it is right from the beginning.
     guard fchmod(descriptor, 0o600) == 0,
       Self.bind(descriptor, &address, size) == 0, unsafe chmod(path, 0o600) == 0,
       listen(descriptor, Self.backlog) == 0
@@ -68,13 +67,13 @@ struct WebListener: Sendable {
       }
     }
     switch code {
-    // Nobody listens: it is what a service left that was killed.
+    // Nobody listens: a killed service left the socket.
     case ECONNREFUSED:
       guard unsafe unlink(path) == 0 || errno == ENOENT else {
         throw .system(operation: "remove", place: path, code: errno)
       }
     case ENOENT: return
-    // EAGAIN: its backlog is full, so somebody has it.
+    // EAGAIN: the backlog is full, so another process listens.
     case 0, EAGAIN: throw .socketTaken(path: path)
     default: throw .system(operation: "connect to", place: path, code: code)
     }
@@ -128,7 +127,7 @@ struct WebListener: Sendable {
       _ = unsafe storage.withMemoryRebound(to: sockaddr.self, capacity: 1) {
         unsafe getsockname(descriptor, $0, &size)
       }
-      // The port stands at the same place for both families.
+      // The port has the same offset in both families.
       return unsafe storage.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
         unsafe UInt16(bigEndian: $0.pointee.sin_port)
       }
@@ -138,7 +137,7 @@ struct WebListener: Sendable {
   // MARK: Both
 
   private static func socket(_ family: Int32, _ place: String) throws(WebError) -> Int32 {
-    // SOCK_STREAM, SOCK_CLOEXEC and SOCK_NONBLOCK, which Glibc and other modules spell as different types.
+    // SOCK_STREAM, SOCK_CLOEXEC and SOCK_NONBLOCK, which have different types in Glibc and other modules.
     let descriptor = Glibc.socket(family, 1 | 0o2000000 | 0o4000, 0)
     guard descriptor >= 0 else { throw .system(operation: "open", place: place, code: errno) }
     return descriptor

@@ -11,7 +11,7 @@ package struct WebAsset: Sendable {
   }
 }
 
-/// A page that a server shows: its files, and what they may do in a browser.
+/// A web page: its files and their content security policy.
 package struct WebPage: Sendable {
   private let assets: [String: WebAsset]
   private let contentSecurityPolicy: String
@@ -21,13 +21,13 @@ package struct WebPage: Sendable {
     self.contentSecurityPolicy = contentSecurityPolicy
   }
 
-  /// The file of that name, or the page itself; nil where there is none.
+  /// The file with this name, by default the page itself; nil if it does not exist.
   package func answer(_ name: String = "index.html") -> WebResponse? {
     guard let asset = assets[name] else { return nil }
     var response = WebResponse(200, contentType: asset.contentType, body: .bytes(asset.bytes))
     response.headers = [
       WebField("Content-Security-Policy", contentSecurityPolicy),
-      // A page of an older program must not speak to this one's API.
+      // A cached page of an older program must not use this program's API.
       WebField("Cache-Control", "no-cache"),
     ]
     return response

@@ -1,8 +1,8 @@
 import Glibc
 
-/// The threads that answer requests. Jobs wait in order of the time at which they are due.
+/// The threads that answer requests. Jobs are ordered by due time.
 ///
-/// How many wait is bounded by the connections that there may be: each has one request under way.
+/// The limit of connections bounds the number of jobs: each connection has one request at a time.
 final class WebPool: Sendable {
   private struct Job {
     var dueMilliseconds: Int64
@@ -11,7 +11,7 @@ final class WebPool: Sendable {
 
   private struct State {
     var jobs: [Job] = []
-    /// What is held back is held back no longer.
+    /// Whether delayed jobs run at once.
     var isHurried = false
     var isStopping = false
     var running = 0
@@ -23,7 +23,7 @@ final class WebPool: Sendable {
     for _ in 0..<threads { start() }
   }
 
-  /// Has a thread do it, not before so many milliseconds have gone by.
+  /// Runs `body` on a thread, after the given delay.
   func submit(afterMilliseconds delay: Int64 = 0, _ body: @escaping @Sendable () -> Void) {
     let due = monotonicMilliseconds() + delay
     state.notify { state in
@@ -32,10 +32,10 @@ final class WebPool: Sendable {
     }
   }
 
-  /// From now on does everything at once, whenever it is due.
+  /// From now on runs all jobs at once, ignoring their delays.
   func hurry() { state.notify { $0.isHurried = true } }
 
-  /// Does what waits at once, whenever it is due, and returns when all threads have ended.
+  /// Runs all waiting jobs at once, and returns when all threads have ended.
   func stop() {
     state.notify { state in
       state.isHurried = true
@@ -65,7 +65,7 @@ final class WebPool: Sendable {
   }
 }
 
-/// Does it on a thread of its own.
+/// Runs `body` on a new thread.
 func startThread(_ body: @escaping @Sendable () -> Void) {
   let entry = unsafe Unmanaged.passRetained(ThreadEntry(body))
   var thread = pthread_t()
@@ -76,7 +76,7 @@ func startThread(_ body: @escaping @Sendable () -> Void) {
       unsafe Unmanaged<ThreadEntry>.fromOpaque(argument).takeRetainedValue().body()
       return nil
     }, entry.toOpaque())
-  precondition(code == 0, "the system has no thread for the administration")
+  precondition(code == 0, "cannot create a thread for the administration")
   pthread_detach(thread)
 }
 

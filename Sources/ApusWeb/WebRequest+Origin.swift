@@ -1,18 +1,18 @@
-// What a request tells before its body is read: where it comes from, and what its body is.
+// Checks of a request before its body is read: its origin, and the type of its body.
 
 extension WebRequest {
-  /// Why a server of this machine alone does not answer it; nil where it does.
+  /// Why a loopback server rejects the request; nil if it does not.
   ///
-  /// A site elsewhere could give its own name our address (DNS rebinding); its requests then say that name.
+  /// Another site could point its name at our address (DNS rebinding); its requests then have that name.
   package var foreignHost: String? {
     let hosts = values("host")
     guard hosts.count == 1, Self.isLoopback(host: hosts[0]) else {
-      return "the request was sent to another name than localhost, 127.0.0.1 or [::1]"
+      return "the host must be localhost, 127.0.0.1 or [::1]"
     }
     return nil
   }
 
-  /// Whether what a `Host` field says, with a port or without, is this machine.
+  /// Whether the value of a `Host` field, with or without a port, is loopback.
   package static func isLoopback(host: String) -> Bool {
     var name = host[...]
     if let colon = name.lastIndex(of: ":"), name.last != "]" {
@@ -22,10 +22,10 @@ extension WebRequest {
     return ["localhost", "127.0.0.1", "[::1]"].contains(name.lowercased())
   }
 
-  /// Why a request that may change something is not answered: it comes from a page of another site. Nil where it does
-  /// not. Browsers name the site in all such requests.
+  /// Why a request that may change something is rejected: a page of another site sent it. Nil otherwise. Browsers name
+  /// the site in all such requests.
   ///
-  /// - Parameter scheme: `http` or `https`: that of the server.
+  /// - Parameter scheme: The server's scheme, `http` or `https`.
   package func foreignOrigin(scheme: String) -> String? {
     guard method != "GET", method != "HEAD" else { return nil }
     let own = values("host").first.map { "\(scheme)://\($0)" }
@@ -34,20 +34,20 @@ extension WebRequest {
     }
   }
 
-  /// Whether its head says that a body follows.
+  /// Whether the head announces a body.
   package var announcesBody: Bool {
     !values("transfer-encoding").isEmpty || values("content-length").contains { Int($0) != 0 }
   }
 
-  /// The media type of the body without its parameters, in lower case; empty where none is said.
+  /// The media type of the body, without parameters and in lower case; empty if missing.
   package var mediaType: String {
     let type = values("content-type").first ?? ""
     return type.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
   }
 
-  /// In words: that the body is not JSON, and what it says it is.
+  /// The error message for a body that is not JSON.
   package var isNotJSON: String {
     let type = values("content-type").first ?? ""
-    return "the content must be application/json, and says " + (type.isEmpty ? "nothing" : type)
+    return "the content type must be application/json, but is " + (type.isEmpty ? "missing" : type)
   }
 }

@@ -1,8 +1,8 @@
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 package enum WebPeer: Sendable, Hashable {
-  /// A process of this machine, over a UNIX socket; the kernel says whose (SO_PEERCRED).
+  /// A local process on a UNIX socket, with its credentials from the kernel (SO_PEERCRED).
   case local(user: UInt32, process: Int32)
-  /// An address as 4 or 16 bytes in the order of the network, and its port.
+  /// An address as 4 or 16 bytes in network order, and its port.
   case address([UInt8], port: UInt16)
 
   /// `uid 1000`, `192.0.2.1:40000`, `[2001:db8::1]:40000`.
@@ -17,7 +17,7 @@ package enum WebPeer: Sendable, Hashable {
     }
   }
 
-  /// RFC 5952 but for the run of zeros that it leaves out: of two as long the first one.
+  /// The text form of RFC 5952; of two equally long runs of zeros, the first is left out.
   private static func groups(_ bytes: [UInt8]) -> String {
     let groups = stride(from: 0, to: 16, by: 2).map {
       UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1])
@@ -38,7 +38,7 @@ package enum WebPeer: Sendable, Hashable {
   }
 }
 
-/// A name with its value, of a header field or in a query.
+/// A name and its value, of a header field or a query parameter.
 package struct WebField: Sendable, Hashable {
   package var name: String
   package var value: String
@@ -49,11 +49,11 @@ package struct WebField: Sendable, Hashable {
   }
 }
 
-/// Who asks, as a handler knows them.
+/// The authenticated caller.
 package struct WebCaller: Sendable, Hashable {
   package var name: String
   package var origin: String
-  /// A set of rights; what they mean is the handler's matter.
+  /// A set of rights, whose meaning the handler defines.
   package var rights: UInt32
 
   package init(name: String, origin: String, rights: UInt32) {
@@ -66,14 +66,14 @@ package struct WebCaller: Sendable, Hashable {
 /// A request as its handler sees it.
 package struct WebRequest: Sendable {
   package var method: String
-  /// What stands between the slashes of the path, percent signs decoded.
+  /// The segments of the path, percent-decoded.
   package var segments: [String]
   package var query: [WebField]
-  /// Names in lower case, in the order of their coming.
+  /// Names in lower case, in order of arrival.
   package var headers: [WebField]
   package var peer: WebPeer
   package var body: [UInt8]
-  /// Who asks, where the handler's `screen` has found that out.
+  /// The caller, if the handler's `screen` has set it.
   package var caller: WebCaller?
 
   package init(
@@ -88,15 +88,15 @@ package struct WebRequest: Sendable {
     self.body = body
   }
 
-  /// The values of a header field, its name in lower case.
+  /// The values of a header field; `name` must be in lower case.
   package func values(_ name: String) -> [String] {
     headers.filter { $0.name == name }.map(\.value)
   }
 }
 
 extension WebRequest {
-  /// The segments of a path that begins with a slash; nil where a percent sign begins no byte, or the bytes are not
-  /// UTF-8. `/` has none, and a slash at the end begins one more, which is empty.
+  /// The segments of a path that begins with a slash; nil for invalid percent encoding or UTF-8. `/` has no segments,
+  /// and a trailing slash adds an empty one.
   package static func segments(ofPath path: String) -> [String]? {
     guard path.utf8.first == 0x2f else { return nil }
     if path.utf8.count == 1 { return [] }
@@ -108,7 +108,7 @@ extension WebRequest {
     return segments
   }
 
-  /// Text without its percent signs (RFC 3986, section 2.1).
+  /// Percent-decoded text (RFC 3986, section 2.1).
   static func decoded(_ text: String) -> String? {
     var bytes: [UInt8] = []
     var rest = Array(text.utf8)[...]
@@ -121,7 +121,7 @@ extension WebRequest {
         let low = rest.popFirst().flatMap(hexDigit)
       else { return nil }
       let value = high << 4 | low
-      // No name has one, and libraries of C would end there.
+      // No valid name contains NUL, and C libraries would end the text there.
       guard value != 0 else { return nil }
       bytes.append(value)
     }

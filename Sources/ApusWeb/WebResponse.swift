@@ -1,17 +1,17 @@
-/// What a handler answers.
+/// The response of a handler.
 package struct WebResponse: Sendable {
   package enum Body: Sendable {
     case bytes([UInt8])
-    /// Sent as it is written, until it ends.
+    /// Sent as it is written, until the stream ends.
     case stream(WebStream)
   }
 
   package var status: Int
   package var contentType: String
-  /// Besides the content type, and in place of those of ``defaultHeaders`` that have the same name.
+  /// Header fields besides the content type. They replace fields of ``defaultHeaders`` with the same name.
   package var headers: [WebField]
   package var body: Body
-  /// For which the answer is held back; the connection waits.
+  /// Milliseconds by which the response is delayed.
   package var holdMilliseconds: Int64 = 0
 
   package init(
@@ -27,7 +27,7 @@ package struct WebResponse: Sendable {
     self.init(status, contentType: contentType, body: .bytes(Array(text.utf8)))
   }
 
-  /// Stands in every answer that says nothing else: nothing of it is run, framed, guessed at or kept.
+  /// Default header fields: no scripts, no framing, no content sniffing, no caching.
   package static let defaultHeaders = [
     WebField("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
     WebField("X-Frame-Options", "DENY"),
@@ -36,7 +36,7 @@ package struct WebResponse: Sendable {
     WebField("Cache-Control", "no-store"),
   ]
 
-  /// All header fields of the answer but those of HTTP itself.
+  /// All header fields of the response except those of HTTP itself.
   var allHeaders: [WebField] {
     let own = [WebField("Content-Type", contentType)] + headers
     let names = Set(own.map { $0.name.lowercased() })
@@ -46,19 +46,18 @@ package struct WebResponse: Sendable {
 
 /// Answers requests.
 package protocol WebHandler: Sendable {
-  /// Looks at a request's head, before its body is read, and may say whose it is. What is returned ends the request.
+  /// Checks a request's head before its body is read, and may set the caller. A returned response ends the request.
   ///
-  /// Called on the server's own thread: it must not wait for anything.
+  /// Called on the server's own thread; it must not block.
   func screen(_ head: inout WebRequest) -> WebResponse?
 
-  /// Answers a request whose body is there. Called on one of several threads that are there for it: it may wait, for
-  /// the disk or for a worker, and only so many requests are answered at once.
+  /// Answers a complete request. Called on a thread of the pool, so it may block, for example on the disk or a worker.
   func answer(_ request: WebRequest) -> WebResponse
 
-  /// The answer to a request that cannot be read, in the handler's form: 400. `problem` says why. On the server's
-  /// thread, as the next.
+  /// The response to a malformed request, 400, in the handler's format. `problem` says why. Called on the server's
+  /// thread.
   func malformed(_ problem: String) -> WebResponse
 
-  /// The answer to a body that is larger than the server takes: 413.
+  /// The response to a body above the limit, 413. Called on the server's thread.
   func tooLarge(limitBytes: Int) -> WebResponse
 }

@@ -1,13 +1,13 @@
 import Synchronization
 
-/// An HTTP/1.1 server, on libmicrohttpd.
+/// An HTTP/1.1 server based on libmicrohttpd.
 ///
-/// One thread reads and writes; a few more answer (``WebLimits/threads``). A handler is called on those and reaches the
-/// rest of the program as any foreign thread does.
+/// One thread reads and writes; others answer (``WebLimits/threads``). Handlers run on the latter and must treat the
+/// rest of the program as any other thread would.
 package final class WebServer: Sendable {
   private struct State {
     var configuration: WebServerConfiguration
-    /// Nil once it has stopped.
+    /// Nil once the server has stopped.
     var daemon: WebDaemon?
   }
 
@@ -15,10 +15,10 @@ package final class WebServer: Sendable {
   private let handler: any WebHandler
   private let pool: WebPool
   private let state: Mutex<State>
-  /// Daemons that were replaced and end.
+  /// Number of replaced daemons that are still ending.
   private let retiring = Monitor(0)
 
-  /// Listens and answers from now on.
+  /// Starts the server.
   package init(
     _ configuration: WebServerConfiguration, handler: any WebHandler
   ) throws(WebError) {
@@ -38,23 +38,22 @@ package final class WebServer: Sendable {
     watchSlow()
   }
 
-  /// The port that was bound; nil for a UNIX socket.
+  /// The bound port; nil for a UNIX socket.
   package var port: UInt16? { listener.port }
 
-  /// Connections that are open.
+  /// Number of open connections.
   package var connectionCount: Int { state.withLock { $0.daemon }?.connectionCount ?? 0 }
 
-  /// Shows another certificate from the next handshake on. Connections that are there are ended, each after the answer
-  /// that is under way.
+  /// Uses another certificate from the next handshake on. Existing connections end, each after its pending response.
   ///
-  /// With an identity that cannot be used the old one stays.
+  /// If the identity cannot be used, the old one stays.
   package func replace(_ identity: WebIdentity) throws(WebError) {
     let (old, configuration) = state.withLock { ($0.daemon, $0.configuration) }
     guard let old, configuration.identity != identity else { return }
     var renewed = configuration
     renewed.identity = identity
-    // Both have the listener for a moment. The older one then ends on a thread of its own, for whoever replaces a
-    // certificate has other things to watch.
+    // Both daemons share the listener for a moment. The older one then ends on another thread, so that the caller does
+    // not block.
     let daemon = try WebDaemon(listener, renewed, pool: pool, handler: handler)
     let isStopped = state.withLock { state in
       guard state.daemon != nil else { return true }
@@ -69,7 +68,7 @@ package final class WebServer: Sendable {
     }
   }
 
-  /// Returns when every answer is given and every thread has ended.
+  /// Stops the server. Returns when all responses are sent and all threads have ended.
   package func stop() {
     let daemon = state.withLock { state in
       defer { state.daemon = nil }

@@ -1,26 +1,26 @@
 import CMicroHTTPD
 import Glibc
 
-/// The body of an answer that is written over time, such as server-sent events.
+/// The body of a response that is written over time, such as server-sent events.
 ///
-/// What the client has not taken is kept up to `capacity`; beyond it nothing is taken and the writer is told, so that a
-/// client that reads slowly costs so much and no more. Any thread may write.
+/// Unread bytes are buffered up to `capacity`; beyond it, writes fail with `full`, so that a slow client uses bounded
+/// memory. Any thread may write.
 package final class WebStream: Sendable {
   package enum Outcome: Sendable, Hashable {
     case taken
-    /// Nothing of it was taken: the client has not read what came before.
+    /// Nothing was written, because the client has not read the earlier bytes.
     case full
-    /// Nobody reads any more.
+    /// The client has disconnected.
     case closed
   }
 
   private struct State {
     var waiting: [UInt8] = []
-    /// Bytes at the front of `waiting` that were sent.
+    /// Number of sent bytes at the front of `waiting`.
     var sent = 0
     var hasEnded = false
     var isClosed = false
-    /// The connection, where it waits for more to be written.
+    /// The connection, if it is suspended until more is written.
     var sleeper: Connection?
 
     var count: Int { waiting.count - sent }
@@ -31,8 +31,8 @@ package final class WebStream: Sendable {
   private let onRoom: (@Sendable () -> Void)?
 
   /// - Parameters:
-  ///   - capacity: Bytes that are kept for the client.
-  ///   - onRoom: Called on the server's thread when everything was taken and more is welcome. It must not wait.
+  ///   - capacity: Maximum number of buffered bytes.
+  ///   - onRoom: Called on the server's thread when the buffer is empty again. It must not block.
   package init(capacity: Int = 65_536, onRoom: (@Sendable () -> Void)? = nil) {
     self.capacity = capacity
     self.onRoom = onRoom
@@ -49,7 +49,7 @@ package final class WebStream: Sendable {
     }
   }
 
-  /// Waits until the client has taken all that was written, or is gone: for writers with a thread of their own.
+  /// Blocks until the client has read everything, or has disconnected.
   package func drain() -> Outcome {
     state.wait { state in
       if state.isClosed { return .found(.closed) }
@@ -57,7 +57,7 @@ package final class WebStream: Sendable {
     }
   }
 
-  /// Nothing follows.
+  /// Ends the stream.
   package func end() {
     state.notify { state in
       state.hasEnded = true
@@ -75,8 +75,8 @@ package final class WebStream: Sendable {
     connection.resume()
   }
 
-  /// Copies what there is; with nothing there, the connection sleeps until there is. What libmicrohttpd's reader
-  /// returns.
+  /// Copies buffered bytes; if there are none, suspends the connection until there are. Returns the value for
+  /// libmicrohttpd's content reader.
   func read(into buffer: UnsafeMutableRawBufferPointer, for connection: Connection) -> Int {
     let (count, isDrained) = state.notify { state -> (Int, Bool) in
       if state.count == 0 {
@@ -100,7 +100,7 @@ package final class WebStream: Sendable {
     return count
   }
 
-  /// Nobody reads any more.
+  /// Marks the client as disconnected.
   func close() {
     state.notify { state in
       state.isClosed = true

@@ -3,14 +3,14 @@ import ApusLoop
 import ApusTrust
 import Glibc
 
-/// Tools for measuring: a provider token for a load generator, a fleet of devices, providers of the binary interface.
+/// Tools that measure Apus and test it under load.
 @main
 struct Bench {
   static func main() {
     SignalWatcher.unblockAll()
     let arguments = Array(CommandLine.arguments.dropFirst())
     do throws(CommandFailure) {
-      // Of the environment only what the one variable needs: where the data is.
+      // Only the variable for the data directory is read from the environment.
       let environment = unsafe getenv("APUS_DATA").map { unsafe ["APUS_DATA": String(cString: $0)] }
       let parser = CommandLineParser(program: .bench, environment: environment ?? [:]) { _ in nil }
       switch try parser.parse(arguments) {
@@ -46,7 +46,7 @@ struct Bench {
         throw Program.bench.unknownCommand(name)
       }
       printHelp(command)
-    case nil: preconditionFailure("the table has a command that is no verb")
+    case nil: preconditionFailure("the table has a command that is not a verb")
     }
   }
 

@@ -5,7 +5,7 @@ import ApusTLS
 import ApusWire
 import Glibc
 
-/// `apus-bench binary`: one provider that sends as fast as the connection takes it, or waits for each confirmation.
+/// `apus-bench binary`: a legacy sender that sends as fast as the connection accepts, or waits for each confirmation.
 final class BinaryCommand: BinaryLinkOwner {
   private let total: Int
   private let recordBytes: Int
@@ -44,7 +44,7 @@ final class BinaryCommand: BinaryLinkOwner {
     if waitsForEach { latencies.reserveCapacity(total) }
   }
 
-  /// Those of a file, or those of devices by their numbers.
+  /// The tokens of a file, or of registered devices.
   private static func tokens(
     _ invocation: Invocation, _ total: Int
   ) throws(CommandFailure) -> [DeviceToken] {
@@ -99,7 +99,7 @@ final class BinaryCommand: BinaryLinkOwner {
     if halfCloses { link.shut() }
   }
 
-  // MARK: What the service says
+  // MARK: Responses of the service
 
   func link(_ link: BinaryLink, received packet: BinaryPacket) {
     switch BinaryStatus(rawValue: packet.status) {
@@ -114,7 +114,7 @@ final class BinaryCommand: BinaryLinkOwner {
     default:
       failure = CommandFailure(
         .failed,
-        "the service answered with status \(packet.status) for notification \(packet.identifier)")
+        "the service responded with status \(packet.status) for notification \(packet.identifier)")
     }
   }
 
@@ -145,7 +145,7 @@ func readTokens(_ path: String) throws(CommandFailure) -> [DeviceToken] {
   var tokens: [DeviceToken] = []
   for line in try readText(path).split(separator: "\n") {
     guard let token = DeviceToken(hex: Array(line.utf8).span) else {
-      throw CommandFailure(.configuration, "\(path) has a line that is no token: \(line)")
+      throw CommandFailure(.configuration, "\(path) has a line that is not a token: \(line)")
     }
     tokens.append(token)
   }

@@ -2,12 +2,12 @@ import ApusCommand
 import ApusLoop
 import ApusTLS
 
-/// Where the binary interface is, and who the provider is.
+/// The address of the binary interface, and the provider's identity.
 struct BinaryEndpoint {
   var address: SocketAddress
   var context: TLSContext
 
-  /// - Parameter verifies: Whether the service's certificate is looked at.
+  /// - Parameter verifies: Whether the service's certificate is verified.
   init(_ invocation: Invocation, verifies: Bool = true) throws(CommandFailure) {
     try self.init(
       invocation,
@@ -27,7 +27,7 @@ struct BinaryEndpoint {
       context = try TLSContext(
         client: TLSClientConfiguration(
           trustRoots: .authorities(PEM: trusted), identity: identity,
-          // The address is in numbers; what is measured stands on this machine.
+          // The address is numeric, and the measured service is on this machine.
           verifiesHost: false, keepsSessions: false, insecureSkipVerify: !verifies))
     } catch {
       throw CommandFailure(.configuration, "\(error)")
@@ -50,8 +50,8 @@ extension Invocation {
     }
   }
 
-  /// The places to connect from: a service with several workers spreads connections over them by the addresses and
-  /// ports of both sides, so that choosing the place is choosing the worker.
+  /// The source addresses and ports. A service with several workers assigns connections to them by the addresses and
+  /// ports of both sides, so the source selects the worker.
   func sources() throws(CommandFailure) -> [SocketAddress] {
     var sources: [SocketAddress] = []
     for text in all(BenchOptions.source) {

@@ -1,32 +1,32 @@
 import ApusModel
 import ApusWire
 
-/// Command 2 frames, one batch at a time, all of one size: "Binary Provider API", Figure A-1.
+/// Frames of command 2, all of one size, made in batches. Source: Binary Provider API, Figure A-1.
 ///
-/// Each frame has the items 1 to 5 in their order: a token (the tokens in turn), a payload that has the identifier in
-/// it so that no two are alike, the identifier, the expiration date, priority 10.
+/// Each frame has the items 1 to 5 in order: a token (the tokens in turn), a payload that contains the identifier and
+/// is therefore unique, the identifier, the expiration date, priority 10.
 struct BinaryFrames {
   /// Frames of a full batch: about 300 KB.
   static let perBatch = 1024
-  /// Bytes of a frame beside its payload.
+  /// Bytes of a frame without its payload.
   static let overheadBytes = 61
-  /// The fewest that a frame has: the payload's own text, and an identifier.
+  /// Minimum bytes of a frame: the fixed text of the payload and an identifier.
   static let smallestFrameBytes = overheadBytes + 239
 
-  /// Identifiers count from 1: the real gateway said 0 where it did not know which notification failed.
+  /// Identifiers count from 1: Apple's gateway sent 0 if it did not know which notification failed.
   private(set) var nextIdentifier: UInt32 = 1
   /// The batch that `prepare` wrote.
   private(set) var bytes: [UInt8] = []
   let frameBytes: Int
   private let payloadBytes: Int
-  /// Of the identifier's eight digits in the payload.
+  /// Offset of the identifier's eight digits in the payload.
   private let digitsOffset: Int
   private let tokens: [DeviceToken]
 
   /// - Parameters:
-  ///   - tokens: at least one.
-  ///   - frameBytes: at least `smallestFrameBytes`.
-  ///   - areUnlike: whether payloads differ from their first member on, and not in their last one.
+  ///   - tokens: At least one.
+  ///   - frameBytes: At least `smallestFrameBytes`.
+  ///   - areUnlike: Whether payloads differ in their first member instead of their last.
   init(tokens: [DeviceToken], expiration: UInt32, frameBytes: Int, areUnlike: Bool) {
     self.tokens = tokens
     self.frameBytes = frameBytes
@@ -39,7 +39,7 @@ struct BinaryFrames {
     }
   }
 
-  /// Writes the next `count` frames, at most a batch, to the front of `bytes`; returns how many bytes they take.
+  /// Writes the next `count` frames, at most a batch, to the front of `bytes`; returns their size in bytes.
   mutating func prepare(_ count: Int) -> Int {
     var token = Int(nextIdentifier - 1) % tokens.count
     for index in 0..<count {
@@ -53,8 +53,8 @@ struct BinaryFrames {
     return count * frameBytes
   }
 
-  /// A frame that no service takes: an empty token and an empty payload. Its error packet tells that everything
-  /// before it was processed (the sender library pushy ends its connections like this).
+  /// A frame that every service rejects: an empty token and an empty payload. Its error packet confirms that everything
+  /// before it was processed (the library Pushy ends its connections like this).
   static func knownBad(identifier: UInt32) -> [UInt8] {
     var frame: [UInt8] = [2, 0, 0, 0, 24, 3, 0, 4]
     frame.append(bigEndian: identifier)
@@ -82,7 +82,7 @@ struct BinaryFrames {
     bytes += [3, 0, 4, 0, 0, 0, 0, 4, 0, 4]
     bytes.append(bigEndian: expiration)
     bytes += [5, 0, 1, 10]
-    precondition(bytes.count - start == frameBytes, "a frame is not laid out as said")
+    precondition(bytes.count - start == frameBytes, "a frame has the wrong size")
   }
 
   private static func payload(_ byteCount: Int, areUnlike: Bool) -> [UInt8] {

@@ -2,24 +2,24 @@ import ApusLoop
 import ApusTLS
 import Glibc
 
-/// Hears of one connection to the binary interface.
+/// The delegate of a connection to the binary interface.
 protocol BinaryLinkOwner: AnyObject {
-  /// TLS is up.
+  /// The TLS handshake is complete.
   func linkOpened(_ link: BinaryLink)
-  /// The system has everything that was written. Called again and again while the link `isProducing`.
+  /// Everything written was passed to the system. Called repeatedly while the link `isProducing`.
   func linkTakesMore(_ link: BinaryLink)
   func link(_ link: BinaryLink, received packet: BinaryPacket)
-  /// The link is over, and its socket closed. `failure` is nil where the service ended it in order.
+  /// The link has ended and its socket is closed. `failure` is nil if the service closed it properly.
   func linkEnded(_ link: BinaryLink, _ failure: String?)
 }
 
-/// What the service says: 8, a status, an identifier. "Binary Provider API", Table A-2.
+/// An error packet: 8, a status, an identifier. Source: Binary Provider API, Table A-2.
 struct BinaryPacket {
   var status: UInt8
   var identifier: UInt32
 }
 
-/// Memory that all links of a loop share.
+/// Buffers shared by all links of a loop.
 @safe final class BinaryLinkMemory {
   let tls = TLSBuffers()
   let input: UnsafeMutableRawBufferPointer
@@ -28,15 +28,15 @@ struct BinaryPacket {
   deinit { unsafe input.deallocate() }
 }
 
-/// A provider's connection: socket, TLS, and back. Confined to its loop.
+/// A legacy sender's connection: socket and TLS. Confined to its loop.
 final class BinaryLink: SocketHandler {
   private enum Stage {
     case connecting, handshaking, open, closed
   }
 
-  /// The place of the link among those of its owner.
+  /// The index of the link among those of its owner.
   let tag: Int
-  /// Whether `linkTakesMore` is wanted.
+  /// Whether to call `linkTakesMore`.
   var isProducing = false { didSet { updateInterest() } }
   private unowned let owner: any BinaryLinkOwner
   private let memory: BinaryLinkMemory
@@ -45,7 +45,7 @@ final class BinaryLink: SocketHandler {
   private var stage = Stage.connecting
   private var unsent = OutputQueue()
   private var isShutting = false
-  /// Bytes of a packet that has not come whole yet.
+  /// Bytes of an incomplete packet.
   private var partial: [UInt8] = []
 
   init(
@@ -61,12 +61,12 @@ final class BinaryLink: SocketHandler {
     updateInterest()
   }
 
-  /// What was negotiated, once it is.
+  /// The negotiated cipher; "?" before the handshake is complete.
   var cipher: String { tls.cipherName ?? "?" }
 
   // MARK: Writing
 
-  /// Writes `plaintext`, in records of `recordBytes` each.
+  /// Writes `plaintext` in TLS records of `recordBytes` each.
   func write(_ plaintext: Span<UInt8>, recordBytes: Int) {
     do throws(TLSError) {
       for start in stride(from: 0, to: plaintext.count, by: recordBytes) {
@@ -81,7 +81,7 @@ final class BinaryLink: SocketHandler {
     writeOutput()
   }
 
-  /// Says close_notify behind what was written, and ends this side of the connection.
+  /// Sends close_notify after everything written, and closes the sending direction.
   func shut() {
     tls.close(buffers: memory.tls)
     isShutting = true
@@ -93,7 +93,7 @@ final class BinaryLink: SocketHandler {
     guard memory.tls.outputCount > 0 else { return }
     defer { memory.tls.removeAllOutput() }
     guard stage != .closed else { return }
-    // What the service said before it closed is still to be read, so a failure to write is none yet.
+    // A failed write is not an error yet: the service may have sent a packet before it closed.
     if unsafe unsent.write(memory.tls.output, to: socket) == .blocked { updateInterest() }
   }
 
@@ -165,7 +165,9 @@ final class BinaryLink: SocketHandler {
       let packet = BinaryPacket(
         status: partial[1],
         identifier: partial[2...].reduce(0) { $0 << 8 | UInt32($1) })
-      guard partial[0] == 8 else { return end("the service sent what is no error packet") }
+      guard partial[0] == 8 else {
+        return end("the service sent something other than an error packet")
+      }
       partial.removeAll(keepingCapacity: true)
       owner.link(self, received: packet)
     }

@@ -5,14 +5,14 @@ import ApusTLS
 import ApusWire
 import Glibc
 
-/// `apus-bench flood`: connections that each send one bad notification, one after the other from each source.
+/// `apus-bench flood`: connections that each send one bad notification, one at a time from each source.
 final class FloodCommand: BinaryLinkOwner {
   private let loop = EventLoop(name: "flood")
   private let memory = BinaryLinkMemory()
   private let endpoint: BinaryEndpoint
   private let sources: [SocketAddress]
   private var links: [BinaryLink?]
-  /// Links that ended in this turn, by their source.
+  /// Source indices of the links that ended in this turn.
   private var ended: [Int] = []
   private var opened = 0
   private var answered = 0
@@ -21,11 +21,11 @@ final class FloodCommand: BinaryLinkOwner {
   private var failure: CommandFailure?
 
   init(_ invocation: Invocation) throws(CommandFailure) {
-    // The cheaper a connection is here, the denser is the flood.
+    // Cheaper connections make a denser flood.
     endpoint = try BinaryEndpoint(invocation, verifies: false)
     sources = try invocation.sources()
     guard !sources.isEmpty else {
-      throw CommandFailure(.usage, "there is no \(BenchOptions.source.description.flag)")
+      throw CommandFailure(.usage, "\(BenchOptions.source.description.flag) is missing")
     }
     links = sources.map { _ in nil }
   }
@@ -55,7 +55,7 @@ final class FloodCommand: BinaryLinkOwner {
 
   private func reconnect() {
     guard !isStopping else {
-      // The last answers are waited for: what is counted is then complete, and the ports can be used again.
+      // Waits for the last responses, so that the counts are complete and the ports are free again.
       if ended.count == sources.count { loop.stop() }
       return
     }

@@ -1,7 +1,7 @@
 import ApusCommand
 import Glibc
 
-/// A line or more on standard error.
+/// Prints text on standard error.
 func report(_ text: String) {
   let bytes = Array(text.utf8)
   unsafe bytes.withUnsafeBytes { buffer in
@@ -29,7 +29,7 @@ func readText(_ path: String) throws(CommandFailure) -> String {
   return String(decoding: text, as: UTF8.self)
 }
 
-/// Puts a whole file in place, so that whoever waits for it never sees half of it.
+/// Replaces a file atomically, so that readers never see a part of it.
 func writeText(_ text: String, to path: String) throws(CommandFailure) {
   let temporary = "\(path).new"
   guard let file = unsafe fopen(temporary, "we") else { throw failure("write", temporary) }
@@ -39,7 +39,7 @@ func writeText(_ text: String, to path: String) throws(CommandFailure) {
   guard unsafe rename(temporary, path) == 0 else { throw failure("write", path) }
 }
 
-/// Lets the process have as many connections as the system allows it.
+/// Raises the descriptor limit as far as the system allows.
 func raiseDescriptorLimit() {
   var limit = rlimit()
   guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
@@ -47,20 +47,20 @@ func raiseDescriptorLimit() {
   unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
 }
 
-/// Of the monotonic clock, which all processes of the machine share.
+/// Nanoseconds of the monotonic clock, which all processes of the machine share.
 func monotonicNanoseconds() -> UInt64 {
   var time = timespec()
   unsafe clock_gettime(CLOCK_MONOTONIC, &time)
   return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }
 
-/// From then until now; 0 for a time to come.
+/// Nanoseconds since the given time; 0 for a future time.
 func sinceNanoseconds(_ time: UInt64) -> UInt64 {
   let now = monotonicNanoseconds()
   return now > time ? now - time : 0
 }
 
-/// How many descriptors the process may have once `raiseDescriptorLimit` was called.
+/// The descriptor limit after `raiseDescriptorLimit`.
 func descriptorLimit() -> Int {
   var limit = rlimit()
   guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {

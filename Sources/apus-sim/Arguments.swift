@@ -1,6 +1,6 @@
 import ApusTesting
 
-/// What was asked for on the command line.
+/// The parsed command line.
 struct Arguments {
   struct Fault: Error, CustomStringConvertible {
     var description: String
@@ -8,7 +8,7 @@ struct Arguments {
 
   private(set) var seed: UInt64?
   private(set) var seconds = 1800
-  /// Real seconds for which one seed after the other is run; nil: one seed.
+  /// Real seconds for which to run consecutive seeds; nil to run one seed.
   private(set) var durationSeconds: Int?
   private(set) var canary: SimulationCanary?
   private(set) var printsTrace = false
@@ -17,14 +17,14 @@ struct Arguments {
   static let help = """
     apus-sim runs the whole service with providers and devices in a simulated world.
 
-      --seed N        the world to begin with (default: another one each time)
+      --seed N        the seed of the first world (default: a random one)
       --hours H       simulated hours of traffic (default: 0.5)
-      --duration S    goes on with the seeds that follow for S seconds
-      --trace         prints the last events in words, of a clean run too
-      --canary NAME   breaks a rule on purpose: \
+      --duration S    continue with the following seeds for S seconds
+      --trace         print the last events, even if no law was broken
+      --canary NAME   break a rule deliberately: \
     \(SimulationCanary.allCases.map(\.rawValue).joined(separator: ", "))
 
-    The same seed and hours give the same trace with the same program. Exit code 1: a law was broken.
+    The same seed and hours give the same trace with the same program. Exits with 1 if a law was broken.
     """
 
   init(_ words: [String]) throws {
@@ -41,7 +41,7 @@ struct Arguments {
         canary = try Self.value(SimulationCanary.init(rawValue:), of: word, &rest)
       case "--trace": printsTrace = true
       case "--help", "-h": asksForHelp = true
-      default: throw Fault(description: "\"\(word)\" is no option; see apus-sim --help")
+      default: throw Fault(description: "unknown option \"\(word)\"; see apus-sim --help")
       }
     }
   }

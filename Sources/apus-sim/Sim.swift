@@ -1,7 +1,7 @@
 import ApusTesting
 import Glibc
 
-/// `apus-sim`: runs simulations of the whole service, one seed after the other, and says what it found.
+/// `apus-sim`: runs simulations of the whole service, one seed after the other, and reports broken laws.
 @main
 struct Sim {
   static func main() {
@@ -15,7 +15,7 @@ struct Sim {
     }
   }
 
-  /// True when every law held.
+  /// Returns true if no law was broken.
   private static func run(_ arguments: Arguments) throws -> Bool {
     var totals = Totals()
     var seed = arguments.seed ?? UInt64(bitPattern: Int64(time(nil))) &* 1_000_000
@@ -35,7 +35,8 @@ struct Sim {
     guard outcome.violations.isEmpty else {
       for line in outcome.trace { print(line) }
       for violation in outcome.violations { print("broken: \(violation)") }
-      print("\(outcome.line)\nagain with the trace: apus-sim \(arguments.repetition(outcome.seed))")
+      print(
+        "\(outcome.line)\nrepeat with the trace: apus-sim \(arguments.repetition(outcome.seed))")
       return
     }
     if arguments.printsTrace { for line in outcome.trace { print(line) } }
@@ -57,7 +58,7 @@ extension Simulation.Report {
   }
 }
 
-/// What all seeds together came to.
+/// The sums over all seeds.
 private struct Totals {
   private var seeds = 0
   private var seconds = 0

@@ -23,11 +23,11 @@ struct AdminCommand {
     case ("remove", let name?): try remove(name)
     case ("add", nil), ("remove", nil):
       throw CommandFailure(
-        .usage, "the token's name is missing", remedy: "Try `apus admin \(what) NAME`.")
+        .usage, "the token's name is missing", remedy: "Use `apus admin \(what) NAME`.")
     case ("list", _):
-      throw CommandFailure(.usage, "list takes no name", remedy: "Try `apus admin list`.")
+      throw CommandFailure(.usage, "list takes no name", remedy: "Use `apus admin list`.")
     default:
-      throw CommandFailure(.usage, "there is no \"\(what)\"", remedy: "Say add, list or remove.")
+      throw CommandFailure(.usage, "unknown action \"\(what)\"", remedy: "Use add, list or remove.")
     }
   }
 
@@ -40,12 +40,12 @@ struct AdminCommand {
         name: name, scopes: scopes, nowSeconds: now, expiresSeconds: expires)
     }
     user.record(.administratorAdded, "token \(name), scopes \(scopes.text)")
-    let until = expires.map { "Good until \(Log.timestamp($0 * 1000))." } ?? "Good until removed."
+    let until = expires.map { "Valid until \(Log.timestamp($0 * 1000))." } ?? "Valid until removed."
     Report(
       fields: [
         "token": .string(secret), "name": .string(name), "scopes": .string(scopes.text),
         "expires": expires.map(JSONValue.integer),
-      ], text: "\(secret)\n\n\(until) It is shown this once.\n"
+      ], text: "\(secret)\n\n\(until) It is not shown again.\n"
     ).print(invocation)
   }
 
@@ -62,10 +62,11 @@ struct AdminCommand {
           "expires": token.expiresSeconds.map(JSONValue.integer),
           "state": .string(isOver ? "expired" : "good"),
         ],
-        text: "\(token.name)  \(token.scopes.text), \(isOver ? "expired" : "good until") \(until)\n"
+        text:
+          "\(token.name)  \(token.scopes.text), \(isOver ? "expired" : "valid until") \(until)\n"
       ).print(invocation)
     }
-    if tokens.isEmpty, !invocation.isOn(ApusOptions.json) { Output.standard("There are none.\n") }
+    if tokens.isEmpty, !invocation.isOn(ApusOptions.json) { Output.standard("No tokens.\n") }
   }
 
   private func remove(_ name: String) throws(CommandFailure) {
@@ -73,7 +74,7 @@ struct AdminCommand {
     user.record(.administratorRemoved, "token \(name)")
     Report(
       fields: ["removed": .string(name)],
-      text: "The token \(name) is removed. A running service no longer accepts it.\n"
+      text: "Removed the token \(name). A running service no longer accepts it.\n"
     ).print(invocation)
   }
 }

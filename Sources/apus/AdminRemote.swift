@@ -4,13 +4,13 @@ import ApusDirectory
 import ApusWeb
 import ApusWire
 
-/// A service elsewhere, or the one that runs in the data directory, as commands ask it over HTTP.
+/// The administration API of a remote service, or of the service that runs in the data directory.
 struct AdminRemote {
   let invocation: Invocation
   private let place: WebCall.Place
   private let secret: String?
 
-  /// Nil where the options name no service elsewhere.
+  /// Nil if the options name no remote service.
   init?(_ invocation: Invocation) throws(CommandFailure) {
     guard let url = invocation[AdminOptions.url] else {
       try Self.refuseAlone(invocation)
@@ -30,11 +30,11 @@ struct AdminRemote {
   }
 
   private static func refuseAlone(_ invocation: Invocation) throws(CommandFailure) {
-    // In the environment or a file they may wait for an --admin.
+    // Set in the environment or a file, they do no harm without --admin.
     for option in [AdminOptions.tokenFile, AdminOptions.authority] {
       guard invocation.isFlagged(option) else { continue }
       throw invocation.failure(
-        about: option, "there is no --admin that it could be for", remedy: "Name the service.")
+        about: option, "it has no effect without --admin", remedy: "Name the service with --admin.")
     }
   }
 
@@ -51,10 +51,10 @@ struct AdminRemote {
     }
     let secret = String(text.trimmed.prefix { !$0.isNewline })
     guard !secret.isEmpty, secret.utf8.allSatisfy({ 0x21...0x7e ~= $0 }) else {
-      // It is not shown: it may be a token with something beside it.
+      // The text is not shown: it may contain a token.
       throw CommandFailure(
-        .configuration, "the given token is not one of `apus admin add`",
-        remedy: "The file has the line that `apus admin add` printed, and nothing else.")
+        .configuration, "the given administration token is malformed",
+        remedy: "Use exactly the line that `apus admin add` printed.")
     }
     return secret
   }
@@ -70,7 +70,7 @@ struct AdminRemote {
 
   // MARK: Asking
 
-  /// Asks, and returns what the answer says.
+  /// Sends a request, and returns the JSON of the response.
   func ask(
     _ method: String, _ segments: [String], query: [WebField] = [], body: JSONValue? = nil
   ) throws(CommandFailure) -> JSONValue {
@@ -92,16 +92,16 @@ struct AdminRemote {
   private static func remedy(_ place: WebCall.Place) -> String {
     switch place {
     case .unix:
-      "Does `apus serve` run in that data directory, and without --admin off?"
+      "Does `apus serve` run on that data directory, without --admin off?"
     case .tls(_, _, nil):
-      "Does the service have that --admin-listen? Its authority can be given with --admin-authority."
+      "Is this the address of the service's --admin-listen? Give its authority with --admin-authority."
     case .tls:
-      "Does the service have that --admin-listen, and does --admin-authority belong to it?"
+      "Is this the address of the service's --admin-listen, and is --admin-authority its authority?"
     }
   }
 
   private func failure(_ status: Int, _ json: JSONValue) -> CommandFailure {
-    let detail = json["detail"]?.string ?? "the answer's status is \(status)"
+    let detail = json["detail"]?.string ?? "status \(status)"
     let code: ExitCode =
       switch status {
       case 400: .usage
@@ -110,17 +110,17 @@ struct AdminRemote {
       case 500..<600: .unavailable
       default: .failed
       }
-    return CommandFailure(code, "the service says: \(detail)")
+    return CommandFailure(code, "the service responded: \(detail)")
   }
 
   // MARK: Showing
 
-  /// Prints an answer as it is, or in words.
+  /// Prints a response as JSON, or as text.
   func show(_ json: JSONValue, _ text: String) {
     if invocation.isOn(ApusOptions.json) { Output.json(json) } else { Output.standard(text) }
   }
 
-  /// Prints the elements of a list, a line each.
+  /// Prints the elements of a list, one per line.
   func showList(_ json: JSONValue, _ list: String, name: String) {
     let elements = json[list]?.array ?? []
     if invocation.isOn(ApusOptions.json) {
@@ -134,7 +134,7 @@ struct AdminRemote {
           .map { "\($0.key.words) \(Self.text($0.value))" }.joined(separator: ", ")
       )
     }
-    Output.standard(rows.isEmpty ? "There are none.\n" : table(rows))
+    Output.standard(rows.isEmpty ? "None.\n" : table(rows))
   }
 
   /// The members of an object as a table.
@@ -153,16 +153,16 @@ struct AdminRemote {
     }
   }
 
-  /// An option that means something only where the data directory is.
+  /// Rejects an option that works only on the machine with the data directory.
   func refuse(_ option: Option<some Sendable>) throws(CommandFailure) {
     guard invocation.isGiven(option) else { return }
     throw invocation.failure(
-      about: option, "it cannot be done at a service elsewhere",
+      about: option, "it does not work with a remote service",
       remedy: "Run the command on its machine.")
   }
 }
 
 extension String {
-  /// Names of members as people write them.
+  /// The name of a JSON member with spaces instead of underscores.
   fileprivate var words: String { split(separator: "_").joined(separator: " ") }
 }

@@ -5,13 +5,13 @@ import ApusLoop
 import ApusServer
 import ApusWeb
 
-/// How `apus serve` lets itself be administered.
+/// Turns the administration options of `apus serve` into a configuration.
 struct AdminServing {
   let invocation: Invocation
 
   init(_ invocation: Invocation) { self.invocation = invocation }
 
-  /// Nil where it does not.
+  /// Nil if administration is off.
   func configuration() throws(CommandFailure) -> AdminConfiguration? {
     let places = invocation.value(AdminOptions.listen).list.map(\.place)
     let addresses = try Opening.addresses(places, for: AdminOptions.listen, invocation)
@@ -27,7 +27,7 @@ struct AdminServing {
 
   private static let consolePort: UInt16 = 2191
 
-  /// The address of a console, this machine's alone where none is said; nil where nothing is.
+  /// The address of the console, by default of this machine only; nil if the option is not given.
   static func address(
     _ place: ConsolePlace?, port: UInt16, for option: Option<ConsolePlace>,
     _ invocation: Invocation
@@ -40,7 +40,7 @@ struct AdminServing {
     }
   }
 
-  /// Where a running service can be administered.
+  /// The addresses at which a running service can be administered.
   static func places(_ service: Service) -> [String] {
     [service.adminSocket].compactMap(\.self) + service.adminAddresses.map { "https://\($0)" }
   }

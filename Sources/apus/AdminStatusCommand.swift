@@ -18,8 +18,8 @@ struct StatusCommand {
     }
     guard isReady else {
       var failure = CommandFailure(
-        .failed, "the service is not ready: \(status["problem"]?.string ?? "it does not say why")")
-      // What a script reads was printed.
+        .failed, "the service is not ready: \(status["problem"]?.string ?? "no reason given")")
+      // The full JSON was printed already.
       failure.report = .members(["ready": .bool(false)])
       throw failure
     }
@@ -43,10 +43,14 @@ struct StatusCommand {
     let lines = doors.map { door in
       (
         key: "\(door["kind"]?.string ?? ""), \(door["environment"]?.string ?? "")",
-        value: "\(door["connections"]?.integer ?? 0) connections on "
+        value: "\(Self.connections(door["connections"]?.integer ?? 0)) on "
           + (door["addresses"]?.array ?? []).compactMap(\.string).joined(separator: "  ")
       )
     }
     return AdminRemote.rows(.object(JSONObject(rows))) + "\n" + table(lines)
+  }
+
+  private static func connections(_ count: Int64) -> String {
+    count == 1 ? "1 connection" : "\(count) connections"
   }
 }

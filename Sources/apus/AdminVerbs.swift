@@ -6,7 +6,7 @@ import ApusTrust
 import ApusWeb
 import ApusWire
 
-// What the commands do at a service elsewhere.
+// The commands, applied to a remote service.
 
 extension AdminRemote {
   // MARK: Teams, apps and keys
@@ -20,7 +20,7 @@ extension AdminRemote {
       body: .members([
         "name": .string(name), "team": invocation[TrustOptions.teamID].map(JSONValue.string),
       ]))
-    show(made, "The team \(made["team"]?.string ?? "") is added.\n")
+    show(made, "Added the team \(made["team"]?.string ?? "").\n")
   }
 
   func app() throws(CommandFailure) {
@@ -30,9 +30,9 @@ extension AdminRemote {
         body: .members([
           "topic": .string(topic), "team": invocation[TrustOptions.appTeam].map(JSONValue.string),
         ]))
-      show(made, "The app \(topic) is added to team \(made["team"]?.string ?? "").\n")
+      show(made, "Added the app \(topic) to team \(made["team"]?.string ?? "").\n")
     } else if let topic = invocation[TrustOptions.appToRemove] {
-      show(try ask("DELETE", ["apps", topic]), "The app \(topic) is taken out.\n")
+      show(try ask("DELETE", ["apps", topic]), "Removed the app \(topic).\n")
     } else {
       showList(try ask("GET", ["apps"]), "apps", name: "topic")
     }
@@ -42,7 +42,7 @@ extension AdminRemote {
     if let id = invocation[TrustOptions.keyToRevoke] {
       show(
         try ask("POST", ["keys", id, "revoke"]),
-        "The key \(id) is revoked. The service closes what it opened within a second.\n")
+        "Revoked the key \(id). The service closes its connections within a second.\n")
     } else if invocation.isOn(TrustOptions.keyToAdd) {
       try addKey()
     } else {
@@ -78,24 +78,24 @@ extension AdminRemote {
       rows.append(("key", path))
       file = path
     }
-    // The key itself is in its file, not on the screen.
+    // The private key is only in its file, not in the output.
     let shown = JSONValue.members([
       "key_id": .string(id), "team": made["team"], "key_file": file.map(JSONValue.string),
     ])
-    show(shown, "A provider key is added.\n" + table(rows))
+    show(shown, "Added a provider key.\n" + table(rows))
   }
 
   private func write(_ secret: String, _ path: String) throws(CommandFailure) {
     guard !Files.exists(path) else {
       throw CommandFailure(
-        .failed, "\(path) is there already, so the new key was not kept here",
-        remedy: "Revoke it, and add another in an empty directory.")
+        .failed, "\(path) already exists, so the new key was not saved",
+        remedy: "Revoke the new key, and add another one in an empty directory.")
     }
     do throws(FileError) {
       try Files.write(secret, to: path, isPrivate: true)
     } catch {
       throw CommandFailure(
-        .failed, "\(error)", remedy: "The key is added; revoke it, and add another.")
+        .failed, "\(error)", remedy: "The service added the key; revoke it, and add another.")
     }
   }
 
@@ -104,8 +104,8 @@ extension AdminRemote {
   func certificate() throws(CommandFailure) {
     guard let given = invocation[TrustOptions.certificateToRevoke] else {
       throw CommandFailure(
-        .usage, "certificates are issued on the machine of the service, where the keys stay",
-        remedy: "Run `apus cert` there; from here --revoke works.")
+        .usage, "only the service's machine, which has the keys, can issue certificates",
+        remedy: "Run `apus cert` there; only --revoke works remotely.")
     }
     let digest: SHA256Digest
     if let known = SHA256Digest(hex: given) {
@@ -121,8 +121,8 @@ extension AdminRemote {
     }
     show(
       try ask("POST", ["certificates", digest.hex, "revoke"]),
-      "The certificate \(digest.hex) is revoked.\n"
-        + "The service closes what was opened with it within a second.\n")
+      "Revoked the certificate \(digest.hex).\n"
+        + "The service closes its connections within a second.\n")
   }
 
   func rotate(_ what: Rotation, isFinish: Bool = false) throws(CommandFailure) {
@@ -147,21 +147,22 @@ extension AdminRemote {
       for device in retired {
         show(
           try ask("POST", ["devices", device.text, "retire"]),
-          "The device \(device.text) is retired. The service learns of it within a second.\n")
+          "Retired the device \(device.text). The service applies this within a second.\n")
       }
       for key in approved { try approve(key) }
       for key in rejected {
         show(
           try ask("POST", ["enrolments", key, "reject"]),
-          "The request \(key) is refused. The device learns of it when it asks again.\n")
+          "Rejected the request \(key). The device is told when it asks again.\n")
       }
       return
     }
     guard invocation.isOn(EnrolmentOptions.pending) else {
       throw CommandFailure(
-        .usage, "certificates are issued on the machine of the service, where the keys stay",
+        .usage, "only the service's machine, which has the keys, can issue certificates",
         remedy:
-          "Run `apus device` there; from here --pending, --approve, --reject and --retire work.")
+          "Run `apus device` there; only --pending, --approve, --reject and --retire work remotely."
+      )
     }
     showList(try ask("GET", ["enrolments"]), "enrolments", name: "key")
   }
@@ -181,7 +182,7 @@ extension AdminRemote {
       ]))
     show(
       said,
-      "The device \(said["device"]?.string ?? "") is approved. It gets its certificate when it asks "
+      "Approved the device \(said["device"]?.string ?? ""). It gets its certificate when it asks "
         + "again.\n")
   }
 
@@ -190,12 +191,12 @@ extension AdminRemote {
       return showList(try ask("GET", ["codes"]), "codes", name: "sha256")
     }
     if let text = invocation[EnrolmentOptions.withdraw] {
-      // The code itself stays here: what is in a URL may be written down on the way.
+      // Only the hash goes into the URL: proxies may log URLs.
       let bytes = Array(text.utf8)
       let hash = EnrolmentCode(text: bytes.span).map(EnrolmentCodes.hash) ?? text.lowercased()
       return show(
         try ask("DELETE", ["codes", hash]),
-        "The code is withdrawn. Devices that it made stay: `apus device --retire` ends one.\n")
+        "Withdrew the code. Devices enrolled with it stay; `apus device --retire` retires one.\n")
     }
     let made = try ask(
       "POST", ["codes"],
@@ -206,8 +207,8 @@ extension AdminRemote {
       ]))
     show(
       made,
-      "\(made["code"]?.string ?? "")\n\nGood until \(made["expires"]?.string ?? ""). It is shown "
-        + "this once.\n")
+      "\(made["code"]?.string ?? "")\n\nValid until \(made["expires"]?.string ?? ""). It is not "
+        + "shown again.\n")
   }
 
   // MARK: The ledger
@@ -230,7 +231,7 @@ extension AdminRemote {
     }
   }
 
-  /// Prints what matches behind a place of the ledger. Returns how many lines there were, and where they end.
+  /// Prints matching lines after a position in the ledger. Returns the number of lines and the end position.
   private func printLines(
     after position: String?
   ) throws(CommandFailure) -> (count: Int, position: String?) {

@@ -2,7 +2,7 @@ import ApusCommand
 import ApusLoop
 import ApusWire
 
-/// The program: reads the command line, runs the command, and turns what came of it into output and an exit code.
+/// The program: reads the command line, runs the command, and turns its outcome into output and an exit code.
 @main
 struct Apus {
   static func main() {
@@ -13,7 +13,7 @@ struct Apus {
       Process.end(.usage)
     }
     do throws(CommandFailure) {
-      // What follows is another program's to read.
+      // The other arguments are for apus-bench.
       if Verb(rawValue: arguments[0]) == .bench {
         try BenchCommand.run(Array(arguments.dropFirst()))
       }
@@ -35,7 +35,7 @@ struct Apus {
 
   private static func run(_ invocation: Invocation) throws(CommandFailure) {
     guard let verb = Verb(rawValue: invocation.command) else {
-      preconditionFailure("the table has a command that is no verb")
+      preconditionFailure("the table has a command that is not a verb")
     }
     switch verb {
     case .initialize: try InitializeCommand(invocation).run()
@@ -88,7 +88,7 @@ struct Apus {
   private static func printCompletions(_ name: String) throws(CommandFailure) {
     guard let shell = Shell(rawValue: name) else {
       throw CommandFailure(
-        .usage, "there are no completions for \"\(name)\"", remedy: "Name bash, zsh or fish.")
+        .usage, "there are no completions for \"\(name)\"", remedy: "Use bash, zsh or fish.")
     }
     print(shell.completions(for: .apus))
   }
@@ -97,7 +97,7 @@ struct Apus {
     let isCommand = arguments.first.flatMap(Verb.init) != nil
     let speaker = isCommand ? "apus \(arguments[0])" : "apus"
     Output.diagnostic(failure.text(speaker: speaker))
-    // Asked of the arguments themselves: what failed may be their parsing.
+    // The raw arguments decide, because parsing them may have failed.
     if arguments.contains("--json") { Output.json(failure.json) }
     Process.end(failure.code)
   }

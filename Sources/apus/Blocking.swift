@@ -4,7 +4,7 @@ import Synchronization
 
 /// Runs asynchronous work and waits for it on the calling thread.
 ///
-/// `main` is not asynchronous itself: the runtime would then run it on threads of its own, which would take the signals
+/// `main` itself is not asynchronous: the runtime would then run it on other threads, which would receive the signals
 /// that a service waits for.
 func runBlocking(
   _ body: @escaping @Sendable () async throws(CommandFailure) -> Void
@@ -21,7 +21,7 @@ func runBlocking(
   if let failure = outcome.take() { throw failure }
 }
 
-/// Asynchronous work that goes on while the calling thread does something else.
+/// Asynchronous work that runs while the calling thread does something else.
 struct BackgroundWork {
   private let outcome = Outcome()
 
@@ -32,11 +32,11 @@ struct BackgroundWork {
     }
   }
 
-  /// Waits for its end. Once.
+  /// Waits for the end. Call it once.
   func wait() { _ = outcome.take() }
 }
 
-/// Hands the end of a task to a thread that waits for it.
+/// Passes the outcome of a task to a thread that waits for it.
 @safe private final class Outcome: @unchecked Sendable {
   private let isThere: UnsafeMutablePointer<sem_t>
   private let failure = Mutex<CommandFailure?>(nil)
@@ -57,7 +57,7 @@ struct BackgroundWork {
   }
 
   func take() -> CommandFailure? {
-    // EINTR is the only error of a good semaphore.
+    // The only possible error of a valid semaphore is EINTR.
     while unsafe sem_wait(isThere) != 0 {}
     return failure.withLock { $0 }
   }

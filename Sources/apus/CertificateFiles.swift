@@ -1,8 +1,8 @@
 import ApusCommand
 
 extension Invocation {
-  /// Certificate and key as PEM. The key comes from the certificate's file if no other is given and that has both, as
-  /// the .pem files of `apus cert` do.
+  /// Certificate and key as PEM. The key comes from the certificate's file if no key file is given and the file has
+  /// both, like the .pem files of `apus cert`.
   func certificateAndKey(
     _ certificate: Option<String>, _ key: Option<String>
   ) throws(CommandFailure) -> (certificate: String, key: String) {

@@ -17,7 +17,7 @@ struct DevCommand {
   func run() throws(CommandFailure) {
     let configuration = try configuration()
     Process.raiseDescriptorLimit()
-    // Before any thread is started: threads inherit what is blocked.
+    // Before any thread starts: threads inherit the mask.
     Service.blockSignals()
     let standIn: StandIn
     do {
@@ -25,11 +25,11 @@ struct DevCommand {
     } catch let error as SocketError {
       throw CommandFailure(
         .unavailable, "\(error)",
-        remedy: "Does another one hold the port? --free-ports takes ports that are free.")
+        remedy: "Does another process use the port? --free-ports picks free ports.")
     } catch let error as WebError {
       throw CommandFailure(
-        .unavailable, "the console: \(error)",
-        remedy: "--console-port and --listen choose another place.")
+        .unavailable, "console: \(error)",
+        remedy: "Choose another address with --console-port or --listen.")
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
@@ -51,7 +51,7 @@ struct DevCommand {
     let devices = invocation.all(DevOptions.device)
     if !devices.isEmpty { configuration.devices = devices }
     if let twice = devices.first(where: { id in devices.count(where: { $0 == id }) > 1 }) {
-      throw invocation.failure(about: DevOptions.device, "\"\(twice)\" is given twice")
+      throw invocation.failure(about: DevOptions.device, "the device \"\(twice)\" is given twice")
     }
     configuration.ports = ports
     configuration.keep = invocation.value(DevOptions.keep)
@@ -66,7 +66,7 @@ struct DevCommand {
     return configuration
   }
 
-  /// Where the console listens, and what those need who ask there.
+  /// Sets the console's addresses and password.
   private func setConsole(_ configuration: inout DevConfiguration) throws(CommandFailure) {
     configuration.listen = try AdminServing.address(
       invocation[DevOptions.listen], port: configuration.ports.console, for: DevOptions.listen,
@@ -100,7 +100,7 @@ struct DevCommand {
     return ports
   }
 
-  /// The folders of an app's languages, as Xcode lays them out.
+  /// The folders of an app's languages, in Xcode's layout.
   private func strings(
     of topic: String
   ) throws(CommandFailure) -> [(topic: String, language: String, file: DevConfiguration.Source)] {
@@ -128,9 +128,9 @@ struct DevCommand {
     return found
   }
 
-  /// When the process was started, by the monotonic clock; to ten milliseconds.
+  /// Start time of the process in milliseconds of the monotonic clock; accurate to ten milliseconds.
   private static var startMilliseconds: Int64? {
-    // The name of the program, which may have spaces in it, stands in parentheses.
+    // The program's name is in parentheses and may contain spaces.
     guard let text = try? Files.readText("/proc/self/stat"), let end = text.lastIndex(of: ")"),
       let ticks = Int64(text[end...].split(separator: " ").dropFirst(20).first ?? "")
     else { return nil }
@@ -141,7 +141,7 @@ struct DevCommand {
     return Process.milliseconds - max(0, age)
   }
 
-  // MARK: What is said
+  // MARK: Output
 
   private func announce(_ facts: StandInFacts) {
     if invocation.isOn(ApusOptions.json) { return Output.json(ready(facts)) }
@@ -156,13 +156,13 @@ struct DevCommand {
     }
     rows += [
       ("providers", ports(.provider)),
-      ("old senders", ports(.gateway)), ("feedback", ports(.feedback)),
+      ("legacy senders", ports(.gateway)), ("feedback", ports(.feedback)),
       ("devices", ports(.courier)), ("authority", facts.authorityFile), ("key", facts.keyFile),
       ("key id", facts.keyID), ("team", facts.team),
       ("topic", facts.topics.joined(separator: "  ")), ("certificate", facts.certificateFile),
     ]
     var text = """
-      Apus stands in for APNs, \(facts.isLenient ? "leniently" : "strictly"); ready after \
+      Apus development service, \(facts.isLenient ? "lenient" : "strict"); ready after \
       \(facts.readyMilliseconds) ms. Ctrl-C ends it.
       \(table(rows))
 
@@ -198,7 +198,7 @@ struct DevCommand {
     ])
   }
 
-  /// Writes the report, and says whether the run was a failure.
+  /// Writes the JUnit report. Returns a failure if there were violations of the given severity.
   private func finish(_ standIn: StandIn) -> CommandFailure? {
     if let path = invocation[DevOptions.junit] {
       do throws(FileError) {
@@ -222,8 +222,8 @@ struct DevCommand {
     guard count > 0 else { return nil }
     return CommandFailure(
       .failed,
-      (count == 1 ? "1 violation is" : "\(count) violations are")
-        + " as severe as \(text), or more",
-      remedy: "--junit FILE writes them down; the console shows them with their pushes.")
+      (count == 1 ? "1 violation has" : "\(count) violations have")
+        + " severity \(text) or higher",
+      remedy: "--junit FILE saves them; the console shows them with their pushes.")
   }
 }

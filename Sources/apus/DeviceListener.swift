@@ -9,9 +9,9 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-/// A device that shows what it gets. Confined to its loop, which it stops when it is done.
+/// A device that shows its notifications. Confined to its loop, which it stops when it is done.
 final class DeviceListener: DeviceConnectionDelegate {
-  /// Why it ended before it had done what it was to do.
+  /// Why it ended early; nil if it did not.
   private(set) var failure: CommandFailure?
 
   private let loop: EventLoop
@@ -22,11 +22,11 @@ final class DeviceListener: DeviceConnectionDelegate {
   private let names: [TopicHash: String]
   private let log: Log
   private let isJSON: Bool
-  /// The app's texts by their keys.
+  /// The app's texts by key.
   private let strings: [String: String]
-  /// Keeps a renewed identity and makes the context for it.
+  /// Saves a renewed identity and makes its TLS context.
   private let renewal: ((DeviceIdentity) throws -> TLSContext)?
-  /// Notifications after which it ends.
+  /// The number of notifications after which it ends; nil for no limit.
   private let limit: Int?
   private var connection: DeviceConnection?
   private var tokens: [TopicHash: DeviceToken] = [:]
@@ -69,17 +69,17 @@ final class DeviceListener: DeviceConnectionDelegate {
     connection.start()
   }
 
-  /// Leaves, and ends the loop once that is done.
+  /// Disconnects, then stops the loop.
   func stop() {
     isStopping = true
     if let limit, received < limit, failure == nil {
-      failure = CommandFailure(.failed, "it ended after \(received) of \(limit) notifications")
+      failure = CommandFailure(.failed, "stopped after \(received) of \(limit) notifications")
     }
     connection?.stop()
   }
 
   private func requestTokens() {
-    // It refuses more than a filter can have, which the command line was held to.
+    // It fails for more topics than a filter can have; the command line has checked this limit.
     for hash in hashes { _ = connection?.requestToken(hash) }
   }
 
@@ -94,7 +94,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
     serverMilliseconds: UInt64
   ) {
-    // The tokens of apps may have changed with the device's own.
+    // A new device token means that the apps' tokens may have changed too.
     if wasConnected, isNewToken {
       tokens = [:]
       requestTokens()
@@ -102,12 +102,12 @@ final class DeviceListener: DeviceConnectionDelegate {
     wasConnected = true
     if isJSON { Output.json(.members(["event": .string("connected")])) }
     log(.info, "connected", .text("service", invocation.value(ApusOptions.courier).description))
-    // The filter that leaves them out goes first on every connection.
+    // Every connection begins with the filter, which leaves these topics out.
     for topic in invocation.all(ApusOptions.unregister) {
       if isJSON {
         Output.json(.members(["event": .string("unregistered"), "topic": .string(topic)]))
       } else {
-        Output.standard("\(topic)  dropped\n")
+        Output.standard("\(topic)  unregistered\n")
       }
     }
     if topics.isEmpty { stop() }
@@ -132,21 +132,22 @@ final class DeviceListener: DeviceConnectionDelegate {
     if retryMilliseconds == nil { loop.stop() }
   }
 
-  /// A first connection that fails is a mistake more often than a passing fault, so nobody waits for it.
+  /// The failure of a first connection. It ends the command, because the cause is usually a wrong option.
   private static func failure(_ reason: DeviceDisconnection) -> CommandFailure {
     switch reason {
     case .refused:
       CommandFailure(
         .failed, "\(reason)",
-        remedy: "Is the certificate of this service's authority for devices, and not revoked?")
+        remedy: "Did this service's device authority issue the certificate, and is it not revoked?")
     case .tls(.alertReceived):
       CommandFailure(
-        .failed, "\(reason)", remedy: "The service does not take the device's certificate.")
+        .failed, "\(reason)", remedy: "The service rejects the device's certificate.")
     case .tls(.certificateRejected):
       CommandFailure(
         .unavailable, "\(reason)",
         remedy:
-          "Does --authority belong to this service, and is its certificate for the host of --to?")
+          "Is --authority the authority of this service, and does its certificate name the host of --to?"
+      )
     default: CommandFailure(.unavailable, "\(reason)")
     }
   }
@@ -183,7 +184,8 @@ final class DeviceListener: DeviceConnectionDelegate {
     guard let token else {
       return fail(
         CommandFailure(
-          .failed, "the service gives no token for \(name)", remedy: "Is it an app of the service?")
+          .failed, "the service issues no token for \(name)", remedy: "Is it an app of the service?"
+        )
       )
     }
     tokens[topic] = token
@@ -214,7 +216,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     _ connection: DeviceConnection, received notification: CourierNotification,
     payload: Span<UInt8>, collapseID: Span<UInt8>
   ) -> DeviceVerdict {
-    // What came behind the last one that was wanted stays with the service.
+    // The service keeps the notifications after the last one wanted.
     guard !isStopping else { return .decline }
     show(notification, payload: payload.text, collapseID: collapseID.text)
     received += 1

@@ -8,13 +8,13 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// `apus doctor`: goes the way of a push step by step, and says in words what is wrong with the first step that fails.
+/// `apus doctor`: checks the path of a push step by step, and explains the first step that fails.
 struct DoctorCommand {
-  /// A device token that no service has issued.
+  /// A device token that no service issues.
   private static let wrongToken = String(repeating: "0", count: 64)
-  /// Requests after the first one whose time is taken.
+  /// The number of timed requests after the first one.
   private static let timedRequests = 5
-  /// Days before a certificate's end in which it is worth a word.
+  /// Warn if a certificate expires within this many days.
   private static let expiryDays: Int64 = 30
 
   private let invocation: Invocation
@@ -44,23 +44,23 @@ struct DoctorCommand {
     }
   }
 
-  // MARK: The way to the service
+  // MARK: The path to the service
 
   private func resolve() throws(CommandFailure) -> [SocketAddress] {
     let start = Process.milliseconds
     do throws(SocketError) {
       let addresses = try SocketAddress.resolve(host: door.host, port: door.port)
       let list = addresses.map(\.hostText).joined(separator: ", ")
-      say("name", "\(door.host) is \(list) (\(Process.milliseconds - start) ms)")
+      say("name", "\(door.host) resolves to \(list) (\(Process.milliseconds - start) ms)")
       return addresses
     } catch {
       throw failure(
         "name", .unavailable, "\(door.host) has no address: \(error)",
-        "Check the spelling, and the resolver of this machine (/etc/resolv.conf).")
+        "Check the spelling, and this machine's resolver (/etc/resolv.conf).")
     }
   }
 
-  /// The first address that answers, and the milliseconds of a way there and back.
+  /// Connects to the first address that answers, and measures the round trip in milliseconds.
   private func connect(
     _ addresses: [SocketAddress]
   ) throws(CommandFailure) -> (ProbeConnection, Double) {
@@ -78,8 +78,8 @@ struct DoctorCommand {
     throw failure(
       "connection", .unavailable, problems.joined(separator: "; "),
       problems.allSatisfy { $0.contains("refused") }
-        ? "Nothing listens on port \(door.port) there. Check that the service runs and that the port is right."
-        : "Something on the way drops the packets: a firewall, often. Apple's hosts listen on 443 and 2197."
+        ? "Nothing listens on port \(door.port). Check that the service runs and that the port is right."
+        : "Packets are dropped on the path, often by a firewall. Apple's hosts listen on 443 and 2197."
     )
   }
 
@@ -94,13 +94,14 @@ struct DoctorCommand {
     } catch {
       let shown = Self.certificate(of: connection.address, tls(roots, verifies: false), seconds)
       throw failure(
-        "TLS", .unavailable, error.text + (shown.map { "; it shows \(Self.text($0))" } ?? ""),
+        "TLS", .unavailable,
+        error.text + (shown.map { "; its certificate is \(Self.text($0))" } ?? ""),
         remedy(for: error, shown))
     }
     guard facts.applicationProtocol == "h2" else {
       throw failure(
         "TLS", .unavailable, "the service does not offer HTTP/2 (ALPN h2)",
-        "It is no push service, or a proxy on the way ends TLS by itself.")
+        "It is not a push service, or a proxy on the path terminates TLS.")
     }
     say("TLS", "\(facts.version), HTTP/2, in \(Self.text(facts.milliseconds)) ms")
     judge(facts.certificate)
@@ -116,7 +117,7 @@ struct DoctorCommand {
     return configuration
   }
 
-  /// What the service shows, whether or not it is to be believed.
+  /// The service's certificate, whether or not it is trusted.
   private static func certificate(
     of address: SocketAddress, _ configuration: TLSClientConfiguration, _ seconds: Int
   ) -> Certificate? {
@@ -128,29 +129,29 @@ struct DoctorCommand {
     let now = Process.nowSeconds
     guard let certificate else {
       return
-        "Something else than a push service listens there, or something on the way breaks TLS off."
+        "The listener is not a push service, or something on the path interrupts TLS."
     }
     if now < certificate.notBefore {
       return
-        "It is not valid yet. This machine believes that it is \(Log.timestamp(now * 1000)): is its clock right?"
+        "It is not valid yet. This machine's clock says \(Log.timestamp(now * 1000)): is that right?"
     }
     if now > certificate.notAfter {
       return
-        "It has ended. If this machine's clock is right (\(Log.timestamp(now * 1000))), the service needs a new one."
+        "It has expired. If this machine's clock is right (\(Log.timestamp(now * 1000))), the service needs a new one."
     }
     if problem.text.contains("hostname") || problem.text.contains("IP address") {
       return
-        "It is for other names: reach the service under one of those, or issue it one for \(door.host)."
+        "It is for other names: use one of those, or issue the service a certificate for \(door.host)."
     }
     return
-      "Give the authority that signed it with --authority FILE, or system for those of this machine."
+      "Give the authority that signed it with --authority FILE, or `system` for those of this machine."
   }
 
   private func judge(_ certificate: Certificate?) {
     guard let certificate else { return }
     let days = (certificate.notAfter - Process.nowSeconds) / 86_400
     say("certificate", Self.text(certificate))
-    if days < Self.expiryDays { remark("certificate", "it ends in \(days) days") }
+    if days < Self.expiryDays { remark("certificate", "it expires in \(Self.days(days))") }
   }
 
   private static func text(_ certificate: Certificate) -> String {
@@ -171,7 +172,7 @@ struct DoctorCommand {
     case .certificate(let pem, _):
       try say(Self.certificate(pem))
     case .certificateFiles, .pkcs12, .pkcs12File:
-      preconditionFailure("the options have no such credential")
+      preconditionFailure("no option gives this kind of credential")
     }
     return credential
   }
@@ -190,12 +191,12 @@ struct DoctorCommand {
       throw failure(
         "credential", .configuration,
         "the provider's certificate is not valid now: "
-          + Self.text(certificate), "Renew it, or set this machine's clock.")
+          + Self.text(certificate), "Renew it, or correct this machine's clock.")
     }
     let topic = certificate.subject.userID ?? "no topic"
     let days = (certificate.notAfter - now) / 86_400
-    say("credential", "a certificate for \(topic), for \(days) days")
-    if days < Self.expiryDays { remark("credential", "it ends in \(days) days: renew it") }
+    say("credential", "a certificate for \(topic), valid for \(Self.days(days))")
+    if days < Self.expiryDays { remark("credential", "it expires in \(Self.days(days)): renew it") }
   }
 
   // MARK: A request
@@ -228,39 +229,42 @@ struct DoctorCommand {
     pace(roundTrip: roundTrip, times: times)
   }
 
-  /// Names what bounds the rate.
+  /// Reports what limits the rate.
   ///
-  /// - Parameter times: Milliseconds from a request to its answer, at least one.
+  /// - Parameter times: Milliseconds from a request to its response, at least one element.
   private func pace(roundTrip: Double, times: [Double]) {
     let sorted = times.sorted()
     let answer = max(sorted[sorted.count / 2], 0.05)
-    // A machine that is busy takes long to connect as well.
+    // A busy machine is also slow to connect.
     let distance = min(roundTrip, sorted[0])
-    var text = "an answer takes \(Self.text(answer)) ms: one at a time that is "
-    text += "\(Digits.grouped(Int(1000 / answer))) a second"
+    var text = "a response takes \(Self.text(answer)) ms: one request at a time gives "
+    text += "\(Digits.grouped(Int(1000 / answer))) per second"
     if answer > 5 {
       let concurrency = SendOptions.usualConcurrency
       let most = Digits.grouped(Int(Double(concurrency) * 1000 / answer))
-      text += ", \(Digits.grouped(concurrency)) at a time, as `apus send` has them, \(most) at most"
+      text +=
+        ", \(Digits.grouped(concurrency)) at a time, the default of `apus send`, at most \(most)"
     }
     if answer - distance > 20, answer > 3 * distance {
-      text += ". The limit is the service, which takes most of that time for itself"
+      text += ". The limit is the service, which takes most of that time"
     } else if distance > 20 {
       text +=
-        ". The limit is the distance (\(Self.text(distance)) ms there and back): more at a time "
-      text += "(--concurrency) or a sender nearer by helps"
+        ". The limit is the distance (\(Self.text(distance)) ms round trip): more requests at a time "
+      text += "(--concurrency) or a provider closer to the service helps"
     } else {
-      text += ". The way is short and the service quick: the limit will be a processor"
+      text += ". The path is short and the service fast: the limit will be a processor"
     }
     say("pace", text)
   }
 
-  // MARK: Words
+  // MARK: Output
 
   private static func text(_ milliseconds: Double) -> String {
     let tenths = Int(milliseconds * 10 + 0.5)
     return tenths >= 100 ? "\((tenths + 5) / 10)" : "\(tenths / 10).\(tenths % 10)"
   }
+
+  private static func days(_ count: Int64) -> String { count == 1 ? "1 day" : "\(count) days" }
 
   private func say(_ check: String, _ text: String) { print(check, "ok", text) }
   private func remark(_ check: String, _ text: String) { print(check, "note", text) }

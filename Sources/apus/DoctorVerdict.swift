@@ -2,9 +2,9 @@ import ApusClient
 import ApusCommand
 import ApusModel
 
-/// What the answer to a push with a wrong device token says about the sender's credential.
+/// What the response to a push with a wrong device token says about the provider's credential.
 struct DoctorVerdict {
-  /// Nil where all is well.
+  /// Nil if all is well.
   var code: ExitCode?
   var text: String
   var remedy = ""
@@ -16,12 +16,13 @@ struct DoctorVerdict {
   init(_ outcome: SendOutcome, topic: String?) {
     switch outcome {
     case .accepted:
-      self.init(nil, "the service takes the credential, and any device token: a stand-in for tests")
+      self.init(
+        nil, "the service accepts the credential and any device token: a development service")
     case .rejected(let rejection): self = Self.verdict(rejection, topic)
     case .unknown(let cause, _):
       self.init(
-        .unavailable, "there was no answer: \(cause)",
-        "The way there is good, so the service gave the connection up: its log says more.")
+        .unavailable, "no response: \(cause)",
+        "The path works, so the service dropped the connection: see its log.")
     }
   }
 
@@ -32,38 +33,39 @@ struct DoctorVerdict {
     case .badDeviceToken, .deviceTokenNotForTopic, .unregistered, .expiredToken, .missingTopic:
       return DoctorVerdict(
         nil,
-        "the service takes the credential (a token of zeros is answered \(answer), as it should)")
+        "the service accepts the credential (it answers \(answer) to a token of zeros, as it should)"
+      )
     case .topicDisallowed, .badTopic:
       return DoctorVerdict(
-        .failed, "the service takes the credential, but not for \(app): \(answer)",
-        "Check --topic, and what the key or the certificate is for.")
+        .failed, "the service accepts the credential, but not for \(app): \(answer)",
+        "Check --topic, and which topics the key or certificate covers.")
     case .invalidProviderToken:
       return DoctorVerdict(
-        .failed, "the service does not take the provider token: \(answer)",
-        "Key, key id and team id do not belong together, the key was revoked, or it is not known there. "
+        .failed, "the service rejects the provider token: \(answer)",
+        "Key, key id and team id do not belong together, or the key is unknown to the service or revoked. "
           + "`apus token make` and `apus token check` show what is sent.")
     case .expiredProviderToken:
       return DoctorVerdict(
         .failed, "a token made just now is too old for the service: \(answer)",
-        "This machine's clock is more than an hour behind, or the service's ahead: set it (NTP).")
+        "This machine's clock is over an hour behind, or the service's clock is ahead: use NTP.")
     case .badEnvironmentKeyInToken, .badCertificateEnvironment:
       return DoctorVerdict(
         .failed, "the credential is for the other environment: \(answer)",
-        "Send to the other host (apple and apple-sandbox), or use a key for both.")
+        "Send to the other host (apple or apple-sandbox), or use a key for both.")
     case .badCertificate, .forbidden, .missingProviderToken:
       return DoctorVerdict(
-        .failed, "the service does not take the credential: \(answer)",
-        "Give a key (--key, --key-id, --team) or a certificate that was issued for this service.")
+        .failed, "the service rejects the credential: \(answer)",
+        "Give a key (--key, --key-id, --team) or a certificate issued for this service.")
     case .tooManyProviderTokenUpdates:
       return DoctorVerdict(
         .failed, "the service has seen too many tokens of this key: \(answer)",
-        "Have all senders use one token for 20 minutes at least; wait as long now.")
+        "Let all providers use one token for at least 20 minutes; wait 20 minutes now.")
     case .tooManyRequests, .serviceUnavailable, .internalServerError, .shutdown:
       return DoctorVerdict(
-        .unavailable, "the service is in trouble: \(answer)", "Try again in a few minutes.")
+        .unavailable, "the service has a problem: \(answer)", "Try again in a few minutes.")
     default:
       return DoctorVerdict(
-        .failed, "the service answers \(answer)", "It is no answer of a push service to this.")
+        .failed, "unexpected response: \(answer)", "A push service does not respond like this.")
     }
   }
 }

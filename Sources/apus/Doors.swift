@@ -5,17 +5,17 @@ import ApusLoop
 import ApusModel
 import ApusServer
 
-/// A door of the service, as the options and the announcement call it.
+/// A listener of the service, as the options and the ready message name it.
 struct NamedDoor {
-  /// Among the members of `ready`.
+  /// The member's name in the `ready` object.
   var name: String
-  /// For people.
+  /// The name in text output.
   var title: String
   var kind: ListenerKind
   var environment: Environment
   var option: Option<ListenAddresses>
 
-  /// In the order of the announcement.
+  /// In the order of the ready message.
   static let all = [
     NamedDoor(
       name: "http2", title: "providers, production", kind: .provider, environment: .production,
@@ -30,10 +30,11 @@ struct NamedDoor {
       name: "courier_development", title: "devices, development", kind: .courier,
       environment: .development, option: ApusOptions.courierDevelopmentListen),
     NamedDoor(
-      name: "gateway", title: "old senders, production", kind: .gateway, environment: .production,
+      name: "gateway", title: "legacy senders, production", kind: .gateway,
+      environment: .production,
       option: ApusOptions.gatewayListen),
     NamedDoor(
-      name: "gateway_development", title: "old senders, development", kind: .gateway,
+      name: "gateway_development", title: "legacy senders, development", kind: .gateway,
       environment: .development, option: ApusOptions.gatewayDevelopmentListen),
     NamedDoor(
       name: "feedback", title: "feedback, production", kind: .feedback, environment: .production,
@@ -44,13 +45,13 @@ struct NamedDoor {
   ]
 }
 
-/// Those listeners of a named door that have their modifiers in common.
+/// The addresses of a listener that have the same modifiers.
 struct Opening {
   var door: NamedDoor
   var modifiers: Set<ListenModifier>
   var configuration: DoorConfiguration
 
-  /// What the options ask for; of the doors that are off, nothing.
+  /// All that the options configure, without listeners that are off.
   static func all(_ invocation: Invocation) throws(CommandFailure) -> [Opening] {
     var openings: [Opening] = []
     var taken: [(address: HostPort, flag: String)] = []
@@ -60,8 +61,8 @@ struct Opening {
         for address in addresses.compactMap({ HostPort($0.description) }) {
           if let other = taken.first(where: { $0.address.collides(with: address) }) {
             throw invocation.failure(
-              about: door.option, "\(address) is taken by \(other.address) of \(other.flag)",
-              remedy: "Choose another port, or name each address once.")
+              about: door.option, "\(address) collides with \(other.address) of \(other.flag)",
+              remedy: "Choose another port, or give each address once.")
           }
           taken.append((address, door.option.description.flag))
         }
@@ -98,7 +99,7 @@ struct Opening {
       switch place {
       case .everywhere(let port):
         addresses.append(.anyIPv4(port: port))
-        // A kernel without IPv6 has no [::] to listen on.
+        // A kernel without IPv6 cannot listen on [::].
         if hasIPv6 { addresses.append(.anyIPv6(port: port)) }
       case .address(let address):
         do throws(SocketError) {

@@ -3,7 +3,7 @@ import ApusCommand
 import ApusModel
 import ApusWire
 
-/// `apus send --dry-run`: what would be sent, and what is wrong with it.
+/// `apus send --dry-run`: shows what would be sent, and any problems with it.
 struct DryRun {
   let invocation: Invocation
 
@@ -24,12 +24,12 @@ struct DryRun {
       return
     }
     var failure = CommandFailure(
-      .failed, problem ?? "the push would not do what it says", remedy: "Nothing was sent.")
+      .failed, problem ?? "the push violates a rule", remedy: "Nothing was sent.")
     failure.report = json
     throw failure
   }
 
-  /// What no service would take.
+  /// Why every service would reject the request; nil if it is valid.
   static func problem(with request: PushRequest) -> String? {
     do throws(PushRequestError) {
       try request.validate()
@@ -39,7 +39,7 @@ struct DryRun {
     }
   }
 
-  /// The fields of the header and the payload, as a person reads them.
+  /// The header fields and the payload as text.
   static func text(_ request: PushRequest) -> String {
     var text = "POST /3/device/\(request.token)\n"
     for (name, value) in fields(request) {

@@ -3,10 +3,10 @@ import ApusCommand
 import ApusModel
 import ApusWire
 
-/// `apus send --tokens --dry-run`: looks at every row, shows the first ones as they would be sent, and says how many
-/// are good.
+/// `apus send --tokens --dry-run`: checks every row, shows the first ones as they would be sent, and counts the valid
+/// ones.
 struct DryRunOfList {
-  /// Rows that are shown whole, and invalid ones that are named.
+  /// How many rows are shown in full, and how many invalid rows are named.
   private static let shownRows = 3
   private static let namedRows = 20
 
@@ -89,11 +89,11 @@ struct DryRunOfList {
     ])
     if !invocation.isOn(ApusOptions.json) {
       Output.standard(
-        "  \(Digits.grouped(good)) rows are good, \(Digits.grouped(invalid)) are not\n")
+        "  \(Digits.grouped(good)) rows valid, \(Digits.grouped(invalid)) invalid\n")
       for finding in sortedFindings {
         let text = NotificationCard.harmless("\(finding.first)")
         Output.standard(
-          "  \(Digits.grouped(finding.count)) of them, from row \(finding.row) on: \(text)\n")
+          "  \(Digits.grouped(finding.count)) of them, first in row \(finding.row): \(text)\n")
       }
     }
     let isBad =
@@ -103,7 +103,7 @@ struct DryRunOfList {
       if invocation.isOn(ApusOptions.json) { Output.json(json) }
       return
     }
-    var failure = CommandFailure(.failed, "not every row can be sent", remedy: "Nothing was sent.")
+    var failure = CommandFailure(.failed, "some rows cannot be sent", remedy: "Nothing was sent.")
     failure.report = json
     throw failure
   }

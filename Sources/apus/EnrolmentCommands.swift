@@ -8,7 +8,7 @@ import ApusWire
 import Glibc
 
 extension DataDirectory {
-  /// Writes down what an operator did about enrolment.
+  /// Writes an operator's enrolment action to the audit log.
   fileprivate func record(_ event: AuditEvent, _ subject: String, _ field: Log.Field) {
     AuditLog(path: auditFile).record(event, actor: "uid \(getuid())", subject: subject, field)
   }
@@ -55,8 +55,8 @@ struct CodeCommand {
       text: """
         \(code.text)
 
-        Good until \(Log.timestamp(record.expiresSeconds * 1000)), for \
-        \(record.uses == 1 ? "one device" : "\(record.uses) devices"). It is shown this once.
+        Valid until \(Log.timestamp(record.expiresSeconds * 1000)), for \
+        \(record.uses == 1 ? "1 device" : "\(record.uses) devices"). It is not shown again.
 
         """
     ).print(invocation)
@@ -91,30 +91,31 @@ struct CodeCommand {
       guard text.utf8.count >= 8, found.count == 1 else {
         throw invocation.failure(
           .failed, about: EnrolmentOptions.withdraw,
-          "is neither a code nor the first digits of one in the list")
+          "is neither a code nor the first digits of a code in the list")
       }
       hash = found[0]
     }
     guard try codes.withdraw(hash: hash) else {
       throw invocation.failure(
-        .failed, about: EnrolmentOptions.withdraw, "there is no such code")
+        .failed, about: EnrolmentOptions.withdraw, "the code does not exist")
     }
     directory.record(
       .codeWithdrawn, "code \(hash.prefix(16))", .text("sha256", hash))
     Report(
       fields: ["withdrawn": .string(hash)],
-      text: "The code is withdrawn. Devices that it made stay: `apus device --retire` ends one.\n"
+      text:
+        "Withdrew the code. Devices enrolled with it stay; `apus device --retire` retires one.\n"
     ).print(invocation)
   }
 }
 
-/// `apus device` about devices that ask for a certificate.
+/// `apus device` for pending certificate requests.
 struct PendingCommand {
   let invocation: Invocation
 
   init(_ invocation: Invocation) { self.invocation = invocation }
 
-  /// False where the command is about something else.
+  /// Returns false if the options do not concern pending requests.
   func run(_ directory: DataDirectory) throws(CommandFailure) -> Bool {
     let approved = invocation.all(EnrolmentOptions.approve)
     let rejected = invocation.all(EnrolmentOptions.reject)
@@ -122,12 +123,12 @@ struct PendingCommand {
       throw invocation.failure(
         about: EnrolmentOptions.certificate,
         approved.isEmpty
-          ? "there is no --approve that it could be for"
-          : "there are several --approve, and it is for one")
+          ? "it has no effect without --approve"
+          : "it works with only one --approve")
     }
     if !approved.isEmpty, !rejected.isEmpty {
       throw invocation.failure(
-        about: EnrolmentOptions.reject, "there is an --approve beside it",
+        about: EnrolmentOptions.reject, "it cannot be combined with --approve",
         remedy: "Leave one of them out.")
     }
     do {
@@ -166,7 +167,7 @@ struct PendingCommand {
         "sha256": .string(certificate.fingerprint.hex), "expires": .integer(certificate.notAfter),
       ],
       text: """
-        The device \(request.device.text) is approved. It gets its certificate when it asks again.
+        Approved the device \(request.device.text). It gets its certificate when it asks again.
 
         """
     ).print(invocation)
@@ -178,7 +179,7 @@ struct PendingCommand {
       .enrolmentRejected, "device \(request.device.text)", .text("key", request.key))
     Report(
       fields: ["rejected": .string(request.key)],
-      text: "The request is refused. The device learns of it when it asks again.\n"
+      text: "Rejected the request. The device is told when it asks again.\n"
     ).print(invocation)
   }
 

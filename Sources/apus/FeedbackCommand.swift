@@ -45,7 +45,7 @@ struct FeedbackCommand {
     let path = DataDirectory(path: invocation.value(ApusOptions.data)).clientAuthorityFile
     guard let text = try Process.textIfPresent(path) else {
       var failure = invocation.missing(FeedbackOptions.authority.description)
-      failure.problem = "--authority is missing, and there is no \(path)"
+      failure.problem = "--authority is missing, and \(path) does not exist"
       throw failure
     }
     return Array(text.utf8)
@@ -55,11 +55,11 @@ struct FeedbackCommand {
     do throws(FeedbackError) {
       print(try await reader.read())
     } catch {
-      // They may never be told again.
+      // The service may never send these entries again.
       print(error.entries)
       var failure = CommandFailure(.unavailable, "\(error)")
       if !invocation.isOn(FeedbackOptions.follow) { throw failure }
-      failure.remedy = "The next list is asked for in time."
+      failure.remedy = "The command will ask for the next list as usual."
       Output.diagnostic(failure.text(speaker: "apus feedback"))
     }
   }

@@ -3,7 +3,7 @@ import ApusCommand
 import ApusLoop
 import ApusServer
 
-/// Sockets that a service manager opened for `apus serve`, and the listeners that they belong to.
+/// Sockets that a service manager opened for `apus serve`, and their listeners.
 struct InheritedListeners {
   private let sockets: [InheritedSocket]
 
@@ -15,8 +15,7 @@ struct InheritedListeners {
     }
   }
 
-  /// The names that a socket unit may use are those of the options: `http2-development` is
-  /// `--http2-development-listen`.
+  /// Socket units name listeners by their options: `http2-development` is `--http2-development-listen`.
   func assign(
     _ configuration: inout ServerConfiguration, _ openings: inout [Opening]
   ) throws(CommandFailure) {
@@ -55,7 +54,7 @@ struct InheritedListeners {
 }
 
 extension NamedDoor {
-  /// What a socket unit calls it: its option without `--` and `-listen`.
+  /// The name in a socket unit: the option without `--` and `-listen`.
   var socketName: String {
     String(option.description.flag.dropFirst(2).dropLast("-listen".count))
   }

@@ -26,7 +26,7 @@ struct InitializeCommand {
     }
     Operator(invocation).record(.serviceInitialized, "service")
     let text = """
-      A service is ready in \(path). It is reached as \(service.names.joined(separator: ", ")).
+      Created a service in \(path). Clients reach it at \(service.names.joined(separator: ", ")).
 
       For the provider:
       \(table([
@@ -48,15 +48,15 @@ struct InitializeCommand {
     ).print(invocation)
   }
 
-  /// What must be done before the service has a certificate.
+  /// The steps before the service has certificates; empty if it has them.
   private func requests(_ service: ProvisionedService) -> String {
     guard !service.requestFiles.isEmpty else { return "" }
-    return "have the authority sign each of these, and give its certificate with\n"
+    return "have the authority sign each of these requests, and import its certificate with\n"
       + "apus cert --data \(invocation.value(ApusOptions.data)) --import FILE\n"
       + service.requestFiles.map { "  \($0)\n" }.joined() + "Then: "
   }
 
-  /// Without a name given, every one that reaches this machine from itself, and the machine's own.
+  /// The given names, or else the local names and addresses and the machine's host name.
   private var names: [String] {
     let given = invocation.all(ApusOptions.name)
     if !given.isEmpty { return given }
@@ -67,7 +67,7 @@ struct InitializeCommand {
     return names
   }
 
-  /// Whether a machine's own name can stand in a certificate. Some cannot, and nobody asked for them to.
+  /// Whether a host name is valid in a certificate. A default that is not is left out.
   private static func isDNSName(_ name: String) -> Bool {
     let labels = name.split(separator: ".", omittingEmptySubsequences: false)
     return name.utf8.count <= 253 && !(labels.last ?? "").allSatisfy(\.isNumber)
@@ -79,14 +79,14 @@ struct InitializeCommand {
 }
 
 extension OutsideAuthority {
-  /// Reads what two options name; nil where they are not given.
+  /// Reads the files of two options; nil if they are not given.
   init?(
     _ certificates: Option<String>, _ key: Option<String>, _ invocation: Invocation
   ) throws(CommandFailure) {
     guard let path = invocation[certificates] else {
       guard !invocation.isGiven(key) else {
         throw invocation.failure(
-          about: key, "there is no \(certificates.description.flag) beside it")
+          about: key, "it has no effect without \(certificates.description.flag)")
       }
       return nil
     }

@@ -57,7 +57,7 @@ struct CertificateCommand {
         "authority_file": .string(directory.clientAuthorityFile),
         "sha256": .string(identity.certificate.fingerprint.hex),
       ],
-      text: "A certificate for a provider of \(topic).\n"
+      text: "Issued a certificate to a provider of \(topic).\n"
         + table([
           "certificate": identity.certificateFile, "key": identity.keyFile,
           "both in one": identity.pemFile ?? "",
@@ -67,7 +67,7 @@ struct CertificateCommand {
     ).print(invocation)
   }
 
-  /// By a file that has it, or by its SHA-256.
+  /// Revokes a certificate, given as a file or as its SHA-256.
   private func revoke(_ given: String) throws(CommandFailure) {
     let fingerprint: SHA256Digest = try user.attempt {
       if let digest = SHA256Digest(hex: given) { return digest }
@@ -78,14 +78,14 @@ struct CertificateCommand {
     Report(
       fields: ["revoked": .string(fingerprint.hex)],
       text: """
-        The certificate \(fingerprint.hex) is revoked.
-        A running service closes what was opened with it within a second.
+        Revoked the certificate \(fingerprint.hex).
+        A running service closes its connections within a second.
 
         """
     ).print(invocation)
   }
 
-  /// The topics extension, which lists the certificate's own topic too; without extra topics there is none.
+  /// The topics extension, which also lists the certificate's own topic; nil without extra topics.
   private func topics(_ topic: String) -> TopicsExtension? {
     let extra = invocation.all(ApusOptions.extraTopic)
     if extra.isEmpty { return nil }
@@ -110,7 +110,7 @@ struct CertificateCommand {
       let known = apps.map(\.name).joined(separator: ", ")
       throw invocation.failure(
         .configuration, about: ApusOptions.certifiedTopic, "the service has no app \"\(topic)\"",
-        remedy: "It has: \(known). Apps are listed in \(directory.directoryFile).")
+        remedy: "Its apps are: \(known). \(directory.directoryFile) lists them.")
     }
     guard let team = app["team"].flatMap(ShortID.init) else {
       throw CommandFailure(
@@ -155,7 +155,7 @@ struct DeviceCommand {
         "authority_file": .string(directory.clientAuthorityFile),
         "sha256": .string(identity.certificate.fingerprint.hex),
       ],
-      text: "A certificate for the device \(device.text).\n"
+      text: "Issued a certificate to the device \(device.text).\n"
         + table([
           "certificate": identity.certificateFile, "key": identity.keyFile,
           "authority": directory.clientAuthorityFile,
@@ -180,18 +180,18 @@ struct DeviceCommand {
     Report(
       fields: ["device_id": .string(device.text), "retired_since": .integer(now)],
       text: """
-        The device \(device.text) is retired; \(directory.directoryFile) says so.
-        A running service learns of it within a second.
+        Retired the device \(device.text) in \(directory.directoryFile).
+        A running service applies this within a second.
 
         """
     ).print(invocation)
   }
 
-  /// What is for a certificate has no meaning where none is issued.
+  /// Rejects an option for a certificate if none is issued.
   private func refuse(_ option: Option<some Sendable>) throws(CommandFailure) {
     guard invocation.isGiven(option) else { return }
     throw invocation.failure(
-      about: option, "--retire issues nothing that it could be for",
+      about: option, "it cannot be combined with --retire, which issues nothing",
       remedy: "Leave one of them out.")
   }
 }

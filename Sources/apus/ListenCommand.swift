@@ -9,7 +9,7 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// `apus listen`: what is needed for a device, and the loop that it lives on.
+/// `apus listen`: collects what a device needs, and runs its loop.
 struct ListenCommand {
   let invocation: Invocation
 
@@ -19,12 +19,13 @@ struct ListenCommand {
     let topics = try topics()
     guard topics.count <= Limits.courierFilterTopics else {
       throw invocation.failure(
-        about: ApusOptions.topics, "there are more than \(Limits.courierFilterTopics) of them")
+        about: ApusOptions.topics,
+        "a device can register at most \(Limits.courierFilterTopics) topics")
     }
     let dropped = invocation.all(ApusOptions.unregister)
     if let both = dropped.first(where: topics.contains) {
       throw invocation.failure(
-        about: ApusOptions.unregister, "\"\(both)\" is to be registered and to be dropped")
+        about: ApusOptions.unregister, "\"\(both)\" cannot be both registered and unregistered")
     }
     let (identity, file) = try ListenIdentity(invocation).find()
     let authority = try invocation.authorityPEM()
@@ -51,11 +52,11 @@ struct ListenCommand {
         }
       })
     do throws(SocketError) {
-      // Both mean the same: enough for now.
+      // Both signals stop the command.
       let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
         try SignalWatcher(loop: loop, signal: signal) { listener.stop() }
       }
-      // A watcher that is released watches no longer, and an optimiser may release what is not used again.
+      // A released watcher stops watching, and the optimiser may release a value after its last use.
       withExtendedLifetime(signals) {
         listener.start()
         loop.run()
@@ -66,13 +67,13 @@ struct ListenCommand {
     if let failure = listener.failure { throw failure }
   }
 
-  /// The app's texts, by which keys of payloads are shown.
+  /// The app's texts, for payloads that refer to them by key.
   private func strings() throws(CommandFailure) -> [String: String] {
     guard let path = invocation[ApusOptions.strings] else { return [:] }
     let text = try Process.text(of: path, for: ApusOptions.strings, invocation)
     guard let object = JSONValue(text: text)?.object else {
       throw invocation.failure(
-        about: ApusOptions.strings, "\(path) is not a JSON object of keys and texts")
+        about: ApusOptions.strings, "\(path) is not a JSON object with text values")
     }
     return Dictionary(
       object.members.compactMap { member in member.value.string.map { (member.key, $0) } }
@@ -87,7 +88,8 @@ struct ListenCommand {
     let apps = try Operator(invocation).sections("app").map(\.name)
     guard apps.count == 1 else {
       var failure = invocation.missing(ApusOptions.topics.description)
-      failure.problem = "--topic is missing, and \(directory.path) has \(apps.count) apps"
+      failure.problem =
+        "--topic is missing, and the number of apps in \(directory.path) is \(apps.count)"
       throw failure
     }
     return apps
@@ -114,7 +116,7 @@ struct ListenCommand {
 }
 
 extension Invocation {
-  /// The certificates of the authority that the service's certificate is checked against.
+  /// The certificates of the authority that must have signed the service's certificate.
   func authorityPEM() throws(CommandFailure) -> [UInt8] {
     if let path = self[ApusOptions.authority] {
       return Array(try Process.text(of: path, for: ApusOptions.authority, self).utf8)
@@ -123,7 +125,7 @@ extension Invocation {
     let path = directory.clientAuthorityFile
     guard let text = try Process.textIfPresent(path) else {
       var failure = missing(ApusOptions.authority.description)
-      failure.problem = "--authority is missing, and there is no \(path)"
+      failure.problem = "--authority is missing, and \(path) does not exist"
       throw failure
     }
     return Array(text.utf8)

@@ -6,13 +6,14 @@ import ApusServer
 import ApusWire
 import Synchronization
 
-/// Who the device of `apus listen` is: what it was given, or what it asks the service for at its first start.
+/// The identity of the device of `apus listen`: given as files, or requested from the service at the first start.
 struct ListenIdentity: Sendable {
   private let invocation: Invocation
 
   init(_ invocation: Invocation) { self.invocation = invocation }
 
-  /// The identity, and the file in which it is kept up to date; nil for one of two files, which stay as they are.
+  /// The identity, and the file in which it is renewed; the file is nil for an identity in two files, which never
+  /// changes.
   func find() throws(CommandFailure) -> (DeviceIdentity, DeviceIdentityFile?) {
     guard let path = invocation[EnrolmentOptions.identity] else {
       if invocation.isGiven(EnrolmentOptions.enroll) {
@@ -24,7 +25,7 @@ struct ListenIdentity: Sendable {
       || invocation.isGiven(ApusOptions.deviceKey)
     {
       throw invocation.failure(
-        about: EnrolmentOptions.identity, "there is a certificate or a key beside it",
+        about: EnrolmentOptions.identity, "it cannot be combined with a certificate or a key",
         remedy: "Give one file with --identity, or two with --certificate and --key.")
     }
     let file = DeviceIdentityFile(path: path)
@@ -44,7 +45,8 @@ struct ListenIdentity: Sendable {
     guard invocation.isGiven(ApusOptions.deviceCertificate) else {
       var failure = invocation.missing(ApusOptions.deviceCertificate.description)
       failure.remedy =
-        (failure.remedy ?? "") + "\nA device that has none yet asks for one with --identity FILE."
+        (failure.remedy ?? "")
+        + "\nA device without a certificate requests one with --identity FILE."
       throw failure
     }
     let pem = try invocation.certificateAndKey(
@@ -67,7 +69,7 @@ struct ListenIdentity: Sendable {
       if let keyPEM {
         key = keyPEM
       } else {
-        // Kept before anybody is asked: if the answer is lost, the same key gets it again.
+        // Saved before the request: if the response is lost, the same key gets it again.
         key = try DeviceIdentity.makeKey()
         try file.write(keyPEM: key)
       }
@@ -120,14 +122,14 @@ struct ListenIdentity: Sendable {
     case .codeRefused:
       return CommandFailure(
         .failed, error.description,
-        remedy: "A code is good once and for a time; `apus code` makes another.")
+        remedy: "A code has limited uses and expires; `apus code` makes a new one.")
     case .rejected, .enrolmentRefused, .tooManyRequests:
       return CommandFailure(.failed, error.description)
     case .badConfiguration: return CommandFailure(.configuration, error.description)
     default:
       return CommandFailure(
         .unavailable, error.description,
-        remedy: "The key is kept: asking again with the same file and the same code is safe.")
+        remedy: "The key is saved: it is safe to try again with the same file and the same code.")
     }
   }
 }

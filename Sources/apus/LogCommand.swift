@@ -39,11 +39,11 @@ struct LogCommand {
     guard invocation.isOn(LogOptions.counts) else {
       guard invocation.isGiven(LogOptions.by) else { return }
       throw invocation.failure(
-        about: LogOptions.by, "there are no counters to part", remedy: "Give it with --counts.")
+        about: LogOptions.by, "it has no effect without --counts", remedy: "Give --counts as well.")
     }
     if invocation.value(LogOptions.by) == .reason, invocation.isGiven(LogOptions.topic) {
       throw invocation.failure(
-        about: LogOptions.topic, "refused requests are counted over all topics",
+        about: LogOptions.topic, "rejected requests are not counted per topic",
         remedy: "Leave one of them out.")
     }
     let given =
@@ -54,11 +54,11 @@ struct LogCommand {
       || invocation.isGiven(LogOptions.limit)
     guard given else { return }
     throw CommandFailure(
-      .usage, "--counts counts everything since the service was made",
-      remedy: "Give it alone, or with --topic and --by.")
+      .usage, "--counts covers everything since the service was created",
+      remedy: "Combine it only with --topic and --by.")
   }
 
-  // MARK: What is looked for
+  // MARK: Query
 
   private func query(_ log: LedgerLog) throws(CommandFailure) -> LedgerQuery {
     var query = LedgerQuery()
@@ -79,7 +79,7 @@ struct LogCommand {
     guard let topic = log.topic(text) else {
       throw invocation.failure(
         .configuration, about: LogOptions.topic, "the service has no app \"\(text)\"",
-        remedy: "It has: \(log.apps.joined(separator: ", ")).")
+        remedy: "Its apps are: \(log.apps.joined(separator: ", ")).")
     }
     return topic
   }
@@ -90,12 +90,12 @@ struct LogCommand {
     let digits = Array(text.utf8)
     guard let token = DeviceToken(hex: digits.span), let claims = log.claims(of: token) else {
       throw invocation.failure(
-        .failed, about: LogOptions.token, "this service did not make that token",
-        remedy: "Was it made with another data directory, or for another service?")
+        .failed, about: LogOptions.token, "this service did not issue the token",
+        remedy: "Did another service, or a service with another data directory, issue it?")
     }
     if let device = query.device, device != claims.device {
       throw invocation.failure(
-        about: LogOptions.device, "the token is that of the device \(claims.device.text)",
+        about: LogOptions.device, "the token belongs to the device \(claims.device.text)",
         remedy: "Leave one of them out.")
     }
     query.tokenPrefix = token.words.0
@@ -105,7 +105,7 @@ struct LogCommand {
 
   // MARK: Lines
 
-  /// Returns how many there were.
+  /// Returns the number of lines.
   private func printLines(
     _ log: LedgerLog, _ query: LedgerQuery
   ) throws(CommandFailure) -> Int {
@@ -140,7 +140,7 @@ struct LogCommand {
       "topic": .string(log.text(facts.topic)),
       "environment": .string(facts.environment.name),
       "id": .string(facts.id.text),
-      // Notifications that an earlier version stored have none.
+      // Notifications stored by an earlier version have none.
       "unique_id": facts.uniqueID == NotificationID(high: 0, low: 0)
         ? nil : .string(facts.uniqueID.text),
       "device": .string(facts.device.text),
@@ -153,13 +153,13 @@ struct LogCommand {
 }
 
 extension NotificationFacts {
-  /// As `DeviceToken.redacted`.
+  /// The same form as `DeviceToken.redacted`.
   fileprivate var redactedToken: String {
     DeviceToken(words: (tokenPrefix, 0, 0, 0)).redacted
   }
 }
 
-/// Rows with their columns below each other; the last column is as long as it likes.
+/// Rows with aligned columns; the last column is not padded.
 private func columns(_ rows: [[String]]) -> String {
   guard let count = rows.first?.count else { return "" }
   let widths = (0..<count).map { column in rows.map { $0[column].count }.max() ?? 0 }

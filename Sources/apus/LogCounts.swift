@@ -3,18 +3,18 @@ import ApusDirectory
 import ApusModel
 import ApusWire
 
-/// What `apus log --counts` prints: the counters of a service elsewhere, of the one that runs in the data directory, or
-/// as they stand in the store.
+/// The output of `apus log --counts`: the counters of a remote service, of the service that runs in the data directory,
+/// or of the store.
 struct LogCounts {
   let invocation: Invocation
 
-  /// Of the data directory.
+  /// Prints the counters of the data directory.
   ///
   /// - Parameter topic: Nil for all topics.
   func print(_ log: LedgerLog, of directory: DataDirectory, topic: TopicKey?) throws(CommandFailure)
   {
     let name = topic.map(log.text)
-    // A service that does not run, has no administration or lets nobody in is no failure: the store has the counters.
+    // If no service can be asked, the counters come from the store.
     if let live = try? ask(AdminRemote(socketOf: directory, invocation)) {
       return show(live, topic: name, isLive: true)
     }
@@ -31,12 +31,12 @@ struct LogCounts {
     }
   }
 
-  /// Of a service elsewhere.
+  /// Prints the counters of a remote service.
   func print(_ remote: AdminRemote) throws(CommandFailure) {
     show(try ask(remote), topic: invocation[LogOptions.topic], isLive: true)
   }
 
-  /// Nil for refused requests.
+  /// Nil for rejected requests.
   private var parts: CountersReport.Parts? {
     switch invocation.value(LogOptions.by) {
     case .topic: .topic
@@ -52,7 +52,7 @@ struct LogCounts {
     return said[parts == nil ? "refused" : "topics"]?.array ?? []
   }
 
-  // MARK: Showing
+  // MARK: Output
 
   private func show(_ rows: [JSONValue], topic: String?, isLive: Bool) {
     let rows = rows.filter { topic == nil || $0["topic"]?.string == topic }
@@ -79,9 +79,9 @@ struct LogCounts {
     if !rows.isEmpty { Output.standard(isLive ? Self.liveText : Self.storedText) }
   }
 
-  private static let liveText = "As of now, from the service that runs.\n"
+  private static let liveText = "Current, from the running service.\n"
   private static let storedText =
-    "As the store has them: where a service runs that could not be asked, up to a second old.\n"
+    "From the store; if a service runs but could not be asked, up to a second old.\n"
 
   private func text(_ row: JSONValue) -> String {
     func number(_ name: String) -> String { row[name]?.text ?? "0" }

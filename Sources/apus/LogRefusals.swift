@@ -3,11 +3,11 @@ import ApusDirectory
 import ApusModel
 import ApusWire
 
-/// What `apus log` shows of notifications that were rejected as unauthorized: they have no lines in the ledger.
+/// Notifications rejected as unauthorized, as `apus log` shows them. They have no lines in the ledger.
 struct LogRefusals {
   let invocation: Invocation
 
-  /// Of `--refused`, and of an id that the ledger knows nothing of.
+  /// For `--refused`, and for an id without lines in the ledger.
   func query() -> RefusalLog.Query {
     let now = Process.nowSeconds * 1000
     var query = RefusalLog.Query()
@@ -41,7 +41,7 @@ struct LogRefusals {
     }
   }
 
-  /// Options that say something of notifications that were accepted.
+  /// Rejects options that concern accepted notifications.
   func refuseCombinations() throws(CommandFailure) {
     let given =
       invocation.isOn(LogOptions.follow) || invocation.isGiven(LogOptions.uniqueID)
@@ -49,7 +49,7 @@ struct LogRefusals {
       || invocation.isGiven(LogOptions.state) || invocation.isOn(LogOptions.counts)
     guard given else { return }
     throw CommandFailure(
-      .usage, "--refused is about notifications that were never accepted",
-      remedy: "Give it with --id, --topic, --since, --until and --limit alone.")
+      .usage, "--refused shows notifications that were never accepted",
+      remedy: "Combine it only with --id, --topic, --since, --until and --limit.")
   }
 }

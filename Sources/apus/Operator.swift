@@ -4,9 +4,9 @@ import ApusDirectory
 import ApusWire
 import Glibc
 
-/// Whoever runs a command on the data directory: what it has, what is done to it, and the line that tells of that.
+/// The user who runs a command on the data directory: reads it, changes it, and records changes in the audit log.
 ///
-/// The directory is changed by whoever may write it: the files' permissions are the check.
+/// The permissions of the files decide who may change the directory.
 struct Operator {
   let invocation: Invocation
   let directory: DataDirectory
@@ -18,7 +18,7 @@ struct Operator {
     audit = AuditLog(path: directory.auditFile)
   }
 
-  /// Does something to the directory, and turns what it throws into the command's failure.
+  /// Runs `body`, and turns its error into a failure of the command.
   func attempt<Value>(_ body: () throws -> Value) throws(CommandFailure) -> Value {
     do {
       try directory.requireProvisioned()
@@ -30,7 +30,7 @@ struct Operator {
     }
   }
 
-  /// Writes down what was done.
+  /// Writes an action to the audit log.
   func record(_ event: AuditEvent, _ subject: String) {
     audit.record(event, actor: "uid \(getuid())", subject: subject)
   }
@@ -40,7 +40,7 @@ struct Operator {
     try attempt { try directory.records().sections.filter { $0.kind == kind } }
   }
 
-  /// The only section of its kind, which then needs not be named.
+  /// The only section of its kind, used if none is named.
   func only(
     _ kind: String, for option: Option<String>
   ) throws(CommandFailure) -> SectionFile.Section {
@@ -57,7 +57,7 @@ struct Operator {
     return sections[0]
   }
 
-  /// The team that is named, or the only one.
+  /// The named team, or the only one.
   func team(_ option: Option<String>) throws(CommandFailure) -> ShortID {
     let text: String
     if let given = invocation[option] {
@@ -66,12 +66,12 @@ struct Operator {
       text = try only("team", for: option).name
     }
     guard let team = ShortID(text) else {
-      throw CommandFailure(.configuration, "\(directory.directoryFile): \(text) is no team's id")
+      throw CommandFailure(.configuration, "\(directory.directoryFile): \(text) is not a team id")
     }
     return team
   }
 
-  /// Prints the sections of one kind as a list: a name, and values of it.
+  /// Prints the sections of one kind as a list of names and values.
   func list(_ kind: String, _ keys: [String]) throws(CommandFailure) {
     let sections = try sections(kind)
     guard invocation.isOn(ApusOptions.json) else {
@@ -82,7 +82,7 @@ struct Operator {
             .joined(separator: ", ")
         )
       }
-      return Output.standard(rows.isEmpty ? "There are none.\n" : table(rows))
+      return Output.standard(rows.isEmpty ? "None.\n" : table(rows))
     }
     for section in sections {
       let members =

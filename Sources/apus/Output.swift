@@ -2,7 +2,7 @@ import ApusCommand
 import ApusWire
 import Glibc
 
-/// What a command says: results on standard output, everything else on standard error.
+/// The output of a command: results on standard output, everything else on standard error.
 enum Output {
   static func standard(_ text: String) { write(text, STDOUT_FILENO) }
 
@@ -11,14 +11,14 @@ enum Output {
 
   static func diagnostic(_ text: String) { write(text, STDERR_FILENO) }
 
-  /// At once, so that whoever reads a stream sees each line when it is there.
+  /// Unbuffered, so that a reader sees each line at once.
   private static func write(_ text: String, _ descriptor: Int32) {
     var rest = Array(text.utf8)[...]
     while !rest.isEmpty {
       let count = unsafe rest.withUnsafeBytes { buffer in
         unsafe Glibc.write(descriptor, buffer.baseAddress, buffer.count)
       }
-      // Whoever closed the other end wants no more of it.
+      // The reader closed the other end: stop writing.
       guard count > 0 || errno == EINTR else { return }
       rest = rest.dropFirst(max(count, 0))
     }
@@ -27,9 +27,9 @@ enum Output {
 
 /// The result of a command in both forms.
 struct Report {
-  /// What a script reads, by name.
+  /// The members of the JSON output.
   var fields: KeyValuePairs<String, JSONValue?>
-  /// What a person reads.
+  /// The text output.
   var text: String
 
   func print(_ invocation: Invocation) {
@@ -41,7 +41,7 @@ struct Report {
   }
 }
 
-/// Lines of a name and a value, the values below each other.
+/// Lines of a name and a value, with aligned values.
 func table(_ rows: KeyValuePairs<String, String>) -> String { table(Array(rows)) }
 
 func table(_ rows: [(key: String, value: String)]) -> String {

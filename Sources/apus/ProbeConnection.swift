@@ -3,12 +3,12 @@ import ApusTLS
 import ApusTrust
 import Glibc
 
-/// Why a step on the way to a service failed.
+/// Why a step of a connection failed.
 struct ProbeProblem: Error {
   var text: String
 }
 
-/// A connection that is made step by step, on a thread that may wait.
+/// Connects step by step, on a thread that may block.
 final class ProbeConnection {
   struct Facts {
     var version: String
@@ -18,7 +18,7 @@ final class ProbeConnection {
   }
 
   let address: SocketAddress
-  /// From the first packet to the connection: a way there and back.
+  /// Milliseconds from the first packet to the connection: one round trip.
   let milliseconds: Double
   private let descriptor: Int32
 
@@ -40,7 +40,7 @@ final class ProbeConnection {
     var list: UnsafeMutablePointer<addrinfo>?
     guard unsafe getaddrinfo(address.hostText, "\(address.port)", &hints, &list) == 0,
       let entry = unsafe list
-    else { throw ProbeProblem(text: "is no address") }
+    else { throw ProbeProblem(text: "is not an address") }
     defer { unsafe freeaddrinfo(list) }
     let flags = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
     let descriptor = unsafe socket(entry.pointee.ai_family, flags, 0)
@@ -63,7 +63,7 @@ final class ProbeConnection {
 
   private static var lastError: String { unsafe String(cString: strerror(errno)).lowercased() }
 
-  /// False when the time was over.
+  /// Returns false on timeout.
   private static func wait(for events: Int32, on descriptor: Int32, seconds: Int) -> Bool {
     var poll = pollfd(fd: descriptor, events: Int16(events), revents: 0)
     let deadline = Process.milliseconds + Int64(seconds) * 1000

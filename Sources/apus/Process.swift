@@ -2,9 +2,9 @@ import ApusCommand
 import ApusDirectory
 import Glibc
 
-/// What this process was given by whoever started it.
+/// The environment, terminal, clocks and limits of this process.
 enum Process {
-  /// As it was at the start; the program changes none of it.
+  /// The environment at the start; the program does not change it.
   static let environment: [String: String] = {
     let bytes = (try? Files.read("/proc/self/environ")) ?? []
     var variables: [String: String] = [:]
@@ -16,7 +16,7 @@ enum Process {
     return variables
   }()
 
-  /// The width of the terminal: `COLUMNS`, or else what the terminal says.
+  /// The width of the terminal in columns: `COLUMNS`, or else the terminal's own value.
   static var columns: Int? {
     if let columns = environment["COLUMNS"].flatMap({ Int($0) }) { return columns }
     var size = winsize()
@@ -24,16 +24,16 @@ enum Process {
     return code == 0 && size.ws_col > 0 ? Int(size.ws_col) : nil
   }
 
-  /// Ends the program without what libraries have registered for its end.
+  /// Ends the program without running exit handlers of libraries.
   ///
-  /// A client's thread may still be taking down its connections, and OpenSSL's own tidying, which `exit` runs, frees
-  /// under its hands what that thread frees as well.
+  /// A client's thread may still be closing its connections. OpenSSL's exit handler would free the same memory at the
+  /// same time.
   static func end(_ code: ExitCode) -> Never {
     fflush(nil)
     _exit(code.rawValue)
   }
 
-  /// Whether standard output is a terminal that shows bold text and a user who wants it (no-color.org).
+  /// Whether standard output is a terminal with bold text and the user has not disabled it (no-color.org).
   static var wantsStyle: Bool {
     isatty(STDOUT_FILENO) == 1 && environment["NO_COLOR", default: ""].isEmpty
       && environment["TERM", default: "dumb"] != "dumb"
@@ -42,7 +42,7 @@ enum Process {
   /// Seconds since 1970.
   static var nowSeconds: Int64 { Int64(time(nil)) }
 
-  /// Of a clock that does not jump; its beginning means nothing.
+  /// Nanoseconds of the monotonic clock; its origin is arbitrary.
   static var nanoseconds: UInt64 {
     var time = timespec()
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)
@@ -58,8 +58,8 @@ enum Process {
       decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// Lets the process have as many descriptors as the system allows it. The limit that most shells start with, 1,024,
-  /// is there for programs that use `select`.
+  /// Raises the soft limit of descriptors to the hard limit. The usual soft limit of 1,024 exists for programs that use
+  /// `select`.
   static func raiseDescriptorLimit() {
     let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     var limit = rlimit()
@@ -70,7 +70,7 @@ enum Process {
 
   // MARK: Files
 
-  /// The text of a file; nil where there is none.
+  /// The text of a file; nil if it does not exist.
   static func textIfPresent(_ path: String) throws(CommandFailure) -> String? {
     do throws(FileError) {
       return try Files.readText(path)
@@ -81,7 +81,7 @@ enum Process {
     }
   }
 
-  /// The text of a file that the command cannot do without.
+  /// The text of a file that the command requires.
   static func text(
     of path: String, for option: Option<String>, _ invocation: Invocation
   ) throws(CommandFailure) -> String {
@@ -92,12 +92,12 @@ enum Process {
     }
   }
 
-  /// Waits a moment; whether the user wants no more.
+  /// Waits for the given time. Returns whether the user interrupted.
   static func isInterrupted(afterMilliseconds milliseconds: Int) -> Bool {
     var set = sigset_t()
     unsafe sigemptyset(&set)
     for signal in [SIGINT, SIGTERM] { unsafe sigaddset(&set, signal) }
-    // A signal waits for this call from the first time on.
+    // From the first call on, signals are blocked and wait for this function.
     unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
     var wait = timespec(
       tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)

@@ -1,10 +1,10 @@
 import ApusCommand
 import Glibc
 
-/// The file of a list, or standard input.
+/// The file with a list of recipients, or standard input.
 final class RecipientList: Sendable {
   let name: String
-  /// Nil where it cannot be known before the end.
+  /// Nil if unknown before the end.
   let totalBytes: Int64?
   private let descriptor: Int32
 
@@ -23,11 +23,11 @@ final class RecipientList: Sendable {
 
   deinit { if descriptor != STDIN_FILENO { close(descriptor) } }
 
-  /// The next bytes; none at the end. Nil where the run is over before something comes: a pipe may be silent for long.
+  /// The next bytes; empty at the end. Nil if the run ended before bytes arrived: a pipe may be silent for a long time.
   func next(whileGoing isGoing: () -> Bool) throws(CommandFailure) -> [UInt8]? {
     while totalBytes == nil, isGoing() {
       var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-      // An error is for `read` to tell.
+      // `read` will report an error.
       if unsafe poll(&wait, 1, 200) != 0 { break }
     }
     guard isGoing() else { return nil }

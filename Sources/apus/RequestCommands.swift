@@ -6,7 +6,7 @@ import ApusModel
 import ApusTrust
 import ApusWire
 
-/// `apus cert` and `apus device` where key and authority are not in one place: `--request`, `--csr-out`, `--import`.
+/// `apus cert` and `apus device` with key and authority in different places: `--request`, `--csr-out`, `--import`.
 struct RequestCommand {
   let user: Operator
   private var invocation: Invocation { user.invocation }
@@ -14,7 +14,7 @@ struct RequestCommand {
 
   init(_ user: Operator) { self.user = user }
 
-  // MARK: A key that is made elsewhere
+  // MARK: A key made elsewhere
 
   /// False where the command is about a key that is made here.
   func provider(
@@ -50,8 +50,8 @@ struct RequestCommand {
     }
     guard let request = try request(besides: ApusOptions.certificateRSABits) else {
       throw invocation.failure(
-        about: TrustOptions.serverNames, "there is no --request beside it",
-        remedy: "Let the server make its key and a request, and give that.")
+        about: TrustOptions.serverNames, "it needs --request",
+        remedy: "Let the server make its key and a request, and give the request.")
     }
     let certificate = try user.attempt {
       try directory.issuer(.service).issueServer(
@@ -84,9 +84,9 @@ struct RequestCommand {
     return true
   }
 
-  /// The request that is given, with its signature checked; nil where none is.
+  /// The given request, with its signature checked; nil if none is given.
   ///
-  /// - Parameter rsaBits: What has no meaning beside it.
+  /// - Parameter rsaBits: An option that cannot be combined with it.
   private func request(
     besides rsaBits: Option<Int>
   ) throws(CommandFailure) -> CertificateRequest? {
@@ -96,8 +96,8 @@ struct RequestCommand {
       (invocation.isGiven(TrustOptions.requestOut), TrustOptions.requestOut.description.flag),
     ] where isGiven {
       throw invocation.failure(
-        about: TrustOptions.request, "there is a \(flag) beside it",
-        remedy: "The request brings its key. Leave one of them out.")
+        about: TrustOptions.request, "it cannot be combined with \(flag)",
+        remedy: "The request contains the key. Leave one of them out.")
     }
     do {
       return try CertificateRequest(file: Files.read(path))
@@ -106,7 +106,7 @@ struct RequestCommand {
     }
   }
 
-  /// Keeps the certificate, and prints it for whoever asked.
+  /// Stores the certificate, and prints it.
   private func hand(
     _ certificate: Certificate, name: String, _ subject: String, _ facts: [(String, String)]
   ) throws(CommandFailure) {
@@ -121,12 +121,12 @@ struct RequestCommand {
         .object(JSONObject(members.map { .init(key: $0.0, value: .string($0.1)) })))
     }
     Output.diagnostic(
-      "A certificate for the \(subject).\n"
+      "Issued a certificate to the \(subject).\n"
         + table(members.map { (key: $0.0.replacing("_", with: " "), value: $0.1) }))
     Output.standard(certificate.pem)
   }
 
-  // MARK: An authority that is elsewhere
+  // MARK: An external authority
 
   private func ask(
     _ what: RequestedCertificate, name: String, rsaBits: Option<Int>, _ file: String,
@@ -140,7 +140,8 @@ struct RequestCommand {
     }
     Report(
       fields: ["request_file": .string(file), "key_file": .string(keyFile)],
-      text: "A request for \(subject). Have the authority sign it, then: apus cert --import FILE\n"
+      text:
+        "Made a request for \(subject). Have the authority sign it, then: apus cert --import FILE\n"
         + table(["request": file, "key": keyFile])
     ).print(invocation)
   }
@@ -161,8 +162,8 @@ struct RequestCommand {
         "certificate_file": .string(imported.certificateFile),
         "key_file": .string(imported.keyFile), "sha256": .string(digest),
       ],
-      text: "The certificate is in its place"
-        + (imported.isOwn ? "; a running service shows it within a second.\n" : ".\n")
+      text: "Imported the certificate"
+        + (imported.isOwn ? "; a running service uses it within a second.\n" : ".\n")
         + table([
           "certificate": imported.certificateFile, "key": imported.keyFile, "SHA-256": digest,
         ])

@@ -4,17 +4,17 @@ import ApusWire
 import Glibc
 import Synchronization
 
-/// The file of `--results`: what earlier runs have written, and what this one adds.
+/// The file of `--results`: the results of earlier runs and of this one.
 ///
-/// Only ever appended to. Which rows are begun is on the disk (fdatasync) before one of them is sent; outcomes are
-/// written at once and synced together with the next rows that are begun, and at the end. So a crash of the program
-/// loses nothing that was written, and one of the machine makes a few more rows doubtful.
+/// Append-only. The numbers of started rows are synced (fdatasync) before one of these rows is sent; outcomes are
+/// written at once and synced with the next started rows, and at the end. So a crash of the program loses nothing, and
+/// a crash of the machine only makes a few more rows doubtful.
 @safe final class ResultsFile: Sendable {
   let journal: RunJournal
-  /// What the ids of notifications are counted from.
+  /// The id from which the ids of the notifications are counted.
   let run: NotificationID
   private let path: String
-  /// Negative where there is no file.
+  /// Negative if there is no file.
   private let descriptor: Int32
   private let lock = Mutex(())
 
@@ -35,7 +35,8 @@ import Synchronization
     guard descriptor >= 0 else { throw Self.failure("open", path) }
     guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
       close(descriptor)
-      throw CommandFailure(.failed, "another run is writing \(path)", remedy: "Wait for its end.")
+      throw CommandFailure(
+        .failed, "another run is writing to \(path)", remedy: "Wait until it ends.")
     }
     var journal = RunJournal()
     let isEmpty: Bool
@@ -43,8 +44,8 @@ import Synchronization
       isEmpty = try Self.read(descriptor, path, into: &journal)
       guard isEmpty || isResumed else {
         throw CommandFailure(
-          .usage, "there are results in \(path) already",
-          remedy: "Go on with that run by --resume, or name another file.")
+          .usage, "\(path) already contains results",
+          remedy: "Continue that run with --resume, or give another file.")
       }
     } catch {
       close(descriptor)
@@ -52,7 +53,7 @@ import Synchronization
     }
     self.journal = journal
     run = journal.run ?? Self.randomID()
-    // The end of a line that a crash may have cut off.
+    // Terminates a line that a crash may have cut off.
     if !isEmpty, let failure = write(text: "\n") { throw failure }
     if journal.run == nil {
       if let failure = write(RunJournal.runLine(run, list: list.name)) { throw failure }
@@ -78,7 +79,7 @@ import Synchronization
         unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count)
       }
       guard count >= 0 else { throw failure("read", path) }
-      // What is behind the last end of a line was cut off.
+      // Bytes after the last line end belong to a cut-off line.
       guard count > 0 else { return isEmpty }
       isEmpty = false
       rest += piece[..<count]
@@ -87,7 +88,7 @@ import Synchronization
         do throws(RecordProblem) {
           try journal.read(rest.span.extracting(start..<end))
         } catch {
-          throw CommandFailure(.failed, "\(path): \(error)", remedy: "Name another file.")
+          throw CommandFailure(.failed, "\(path): \(error)", remedy: "Give another file.")
         }
         start = end + 1
       }
@@ -114,7 +115,7 @@ import Synchronization
     }
   }
 
-  /// Has what was written on the disk when it returns.
+  /// Syncs everything written so far to the disk.
   func sync() -> CommandFailure? {
     guard descriptor >= 0, fdatasync(descriptor) != 0 else { return nil }
     return Self.failure("sync", path)

@@ -3,14 +3,14 @@ import ApusModel
 import Glibc
 import Synchronization
 
-/// A row that is ready to be sent.
+/// A row ready to be sent.
 struct SendRow: Sendable {
   var number: Int
   var id: NotificationID
   var request: PushRequest
 }
 
-/// Rows on their way from the thread that reads them to the tasks that send them.
+/// A bounded queue of rows from the thread that reads them to the tasks that send them.
 @safe final class RowChannel: @unchecked Sendable {
   private struct State {
     var rows: [SendRow?] = []
@@ -32,7 +32,7 @@ struct SendRow: Sendable {
     }
   }
 
-  /// How many more rows there is room for.
+  /// Counts the free slots.
   private let room: UnsafeMutablePointer<sem_t>
   private let state = Mutex(State())
 
@@ -46,7 +46,7 @@ struct SendRow: Sendable {
     unsafe room.deallocate()
   }
 
-  /// Waits until there is room. False when the channel has ended: the row is not taken.
+  /// Waits for a free slot. Returns false, without taking the row, if the channel has ended.
   func put(_ row: SendRow) -> Bool {
     while unsafe sem_wait(room) != 0 {}
     let (isTaken, reader) = state.withLock { state in
@@ -83,7 +83,7 @@ struct SendRow: Sendable {
     }
   }
 
-  /// No more rows come; those that are there are still taken.
+  /// Marks the end of the rows; queued rows are still delivered.
   func end() {
     let waiting = state.withLock { state in
       state.isEnded = true
@@ -91,11 +91,11 @@ struct SendRow: Sendable {
       return state.waiting
     }
     for reader in waiting { reader.resume(returning: nil) }
-    // Whoever waits for room.
+    // Wakes a thread that waits for a slot.
     unsafe sem_post(room)
   }
 
-  /// Ends the channel and gives the rows that nobody took.
+  /// Ends the channel and returns the rows still queued.
   func abandon() -> [SendRow] {
     let rows = state.withLock { state in
       let rows = state.rows[state.head...].compactMap(\.self)

@@ -4,9 +4,9 @@ import ApusModel
 import ApusWire
 import Glibc
 
-/// Reads a list and makes its rows ready to be sent, on a thread that may wait.
+/// Reads a list and prepares its rows, on a thread that may block.
 ///
-/// Rows go in blocks: those of an earlier run as that one had them, held against its digest, and new ones together.
+/// Rows are handled in blocks. Blocks of an earlier run keep their bounds and are checked against their digest.
 struct RowFeeder {
   private let list: RecipientList
   private let template: MessageTemplate
@@ -23,7 +23,7 @@ struct RowFeeder {
   private var toldRules: Set<LintRule> = []
   private var toldDoubts = 0
 
-  /// Rows in doubt that are named one by one.
+  /// How many doubtful rows are named individually.
   private static let namedDoubts = 20
 
   init(
@@ -41,11 +41,11 @@ struct RowFeeder {
     earlier = results.journal.blocks[...]
     let rate = invocation[SendOptions.rate]
     pace = rate.map { Pace(rowsPerSecond: $0) }
-    // A quarter of a second's, so that few are begun that still wait for their turn.
+    // The rows of a quarter of a second, so that few started rows wait to be sent.
     blockRows = min(max((rate ?? .max) / 4, 1), RunJournal.blockRows)
   }
 
-  /// Until the end of the list, or of the run.
+  /// Feeds rows until the end of the list or of the run.
   mutating func feed() throws(CommandFailure) {
     var isAtEnd = false
     while !isAtEnd, isGoing {
@@ -54,13 +54,13 @@ struct RowFeeder {
       isAtEnd = piece.isEmpty
       reader.append(piece)
       while isGoing, let record = try nextRecord() { try take(record) }
-      // What comes through a pipe may have a pause behind it.
+      // A pipe may pause after these rows, so they must not wait for a full block.
       if isAtEnd || list.totalBytes == nil, earlier.isEmpty { try begin() }
     }
     guard isGoing, !earlier.isEmpty else { return }
     throw CommandFailure(
       .usage, "\(list.name) has fewer rows than in the earlier run",
-      remedy: "Give the list that the results are of.")
+      remedy: "Give the same list as in the earlier run.")
   }
 
   private var isGoing: Bool { run.isGoing }
@@ -94,7 +94,7 @@ struct RowFeeder {
     return digest.value
   }
 
-  /// Begins new rows.
+  /// Starts new rows.
   private mutating func begin() throws(CommandFailure) {
     guard let first = block.first, let last = block.last else { return }
     try write(
@@ -103,13 +103,13 @@ struct RowFeeder {
     block = []
   }
 
-  /// Goes through the rows of a block of an earlier run.
+  /// Handles the rows of a block of an earlier run.
   private mutating func goOn(_ old: RunJournal.Block) throws(CommandFailure) {
     guard digest == old.digest else {
       throw CommandFailure(
         .usage,
-        "rows \(old.rows.lowerBound) to \(old.rows.upperBound) of \(list.name) are not those of the "
-          + "earlier run", remedy: "Give the list that the results are of.")
+        "rows \(old.rows.lowerBound) to \(old.rows.upperBound) of \(list.name) differ from the "
+          + "earlier run", remedy: "Give the same list as in the earlier run.")
     }
     var again: [Record] = []
     for record in block {
@@ -125,7 +125,7 @@ struct RowFeeder {
     send(again)
   }
 
-  /// What is to be on the disk before a row is sent.
+  /// Writes and syncs a line that must be on the disk before a row is sent.
   private func write(_ line: JSONValue) throws(CommandFailure) {
     if let failure = results.write(line) ?? results.sync() { throw failure }
   }
@@ -137,19 +137,19 @@ struct RowFeeder {
     _ = results.write(
       RunJournal.line(
         row: record.number, token: token, id: id,
-        .unknown(cause: "the earlier run ended before the answer", mayBeTaken: true)))
+        .unknown(cause: "the earlier run ended before the response", mayBeTaken: true)))
     run.changeTally { $0.leftInDoubt += 1 }
     toldDoubts += 1
     guard toldDoubts <= Self.namedDoubts else { return }
     Self.say(
       toldDoubts == Self.namedDoubts
-        ? "more rows may have been sent; the results have them all"
+        ? "more rows may have been sent; the results list all of them"
         : "row \(record.number) (\(token?.prefix(8) ?? "?")…) may have been sent, as \(id.text)")
   }
 
   // MARK: Rows
 
-  /// All rows of a block are dealt with: those that the run's end leaves over are written down as not sent.
+  /// Sends the rows of a block. If the run ends first, the remaining rows are recorded as not sent.
   private mutating func send(_ records: [Record]) {
     for record in records {
       guard let row = prepare(record) else { continue }
@@ -158,7 +158,7 @@ struct RowFeeder {
     }
   }
 
-  /// Nil where the row cannot be sent, which is written down.
+  /// Nil if the row cannot be sent, which is recorded.
   private mutating func prepare(_ record: Record) -> SendRow? {
     let id = RunJournal.apnsID(run: results.run, row: record.number)
     var token: String?
@@ -183,14 +183,14 @@ struct RowFeeder {
     for finding in request.lint(nowSeconds: Process.nowSeconds) {
       if isStrict { throw RowProblem("\(finding.place): \(finding.problem)") }
       guard toldRules.insert(finding.rule).inserted else { continue }
-      Self.say("row \(record.number), and perhaps others: \(finding)")
+      Self.say("row \(record.number) and possibly others: \(finding)")
     }
   }
 
   private mutating func waitForTurn() {
     guard pace != nil else { return }
     while isGoing {
-      // In parts, so that an interruption is not slept through.
+      // In short sleeps, so that an interruption takes effect soon.
       guard let delay = pace?.delay(nowNanoseconds: Process.nanoseconds), delay > 0 else { return }
       usleep(UInt32(min(delay / 1000 + 1, 200_000)))
       if delay <= 200_000_000 { return }
@@ -203,7 +203,7 @@ struct RowFeeder {
   }
 }
 
-/// The topic of a kind of push, looked up once for each.
+/// The topic for each push type, looked up once.
 struct TopicMemo {
   private let credentials: SendCredentials
   private var topics: [PushType: Result<String?, CommandFailure>] = [:]

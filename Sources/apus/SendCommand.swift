@@ -20,7 +20,7 @@ struct SendCommand: Sendable {
     let isDry = invocation.isOn(SendOptions.dryRun)
     let request = PushRequest(
       message,
-      // What is only looked at needs no data directory.
+      // A dry run needs no data directory.
       topic: isDry
         ? try? credentials.topic(for: message.pushType)
         : try credentials.topic(for: message.pushType))
@@ -44,7 +44,7 @@ struct SendCommand: Sendable {
       .usage, "\(flag) is for a list of recipients", remedy: "Give the list with --tokens FILE.")
   }
 
-  /// Says what is found on standard error; with --strict that is the end.
+  /// Prints findings on standard error; with --strict it then fails.
   private func report(_ findings: [LintFinding]) throws(CommandFailure) {
     guard invocation.isOn(SendOptions.strict), let first = findings.first else {
       for finding in findings { Output.diagnostic("apus send: \(finding)\n") }
@@ -104,8 +104,8 @@ struct SendCommand: Sendable {
     var failure = CommandFailure(isOurs ? .failed : .unavailable, "\(cause)")
     failure.remedy =
       retryMayDuplicate
-      ? "The service may have taken the notification: sending it again can show it twice."
-      : "The service has not taken the notification."
+      ? "The service may have accepted the notification: if you send it again, it may show twice."
+      : "The service has not accepted the notification."
     failure.report = .members([
       "outcome": .string("unknown"), "cause": .string("\(cause.code)"),
       "detail": .string(cause.detail), "retry_may_duplicate": .bool(retryMayDuplicate),
@@ -127,7 +127,7 @@ extension PushRequest {
 }
 
 extension Invocation {
-  /// The client that the options describe.
+  /// A client configured by the options.
   func client(
     _ credential: ClientConfiguration.Credential
   ) throws(CommandFailure) -> APNSClient {
@@ -152,8 +152,8 @@ extension Invocation {
     }
   }
 
-  /// Whom to believe about a service: the system's authorities for Apple's hosts, and those of the options or of the
-  /// data directory for all others.
+  /// The authorities that may sign the service's certificate: the system's for Apple's hosts, those of the options or
+  /// the data directory for all others.
   func trustRoots(
     for provider: HostPort
   ) throws(CommandFailure) -> ClientConfiguration.TrustRoots {
@@ -164,7 +164,7 @@ extension Invocation {
 }
 
 extension Process {
-  /// The text of a payload's file; `-` is standard input.
+  /// The text of a payload file; `-` is standard input.
   static func payload(_ path: String, _ invocation: Invocation) throws(CommandFailure) -> String {
     try text(of: path == "-" ? "/dev/stdin" : path, for: ApusOptions.payloadFile, invocation)
   }

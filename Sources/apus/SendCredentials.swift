@@ -4,7 +4,7 @@ import ApusCore
 import ApusDirectory
 import ApusModel
 
-/// What a provider proves itself with, from the options, and from the data directory where they are silent.
+/// A provider's credentials, from the options or else from the data directory.
 struct SendCredentials {
   private let invocation: Invocation
   private let user: Operator
@@ -15,10 +15,10 @@ struct SendCredentials {
     user = Operator(invocation)
   }
 
-  /// Whether a certificate speaks for the provider.
+  /// Whether the provider authenticates with a certificate.
   private var usesCertificate: Bool { invocation.isGiven(ApusOptions.providerCertificate) }
 
-  /// The topic; nil for that of the certificate.
+  /// The topic; nil to use the certificate's.
   func topic(for type: PushType) throws(CommandFailure) -> String? {
     if let topic = invocation[ApusOptions.topic] { return topic }
     if usesCertificate { return nil }
@@ -50,8 +50,8 @@ struct SendCredentials {
       keyPEM: try keyPEM(keyID), keyID: keyID, teamID: try team(of: keyID))
   }
 
-  /// The key to sign with: the first that is good for every app and environment of its team and whose private half is
-  /// here. There are several after one was added, as the console does it; of several teams one has to be named.
+  /// The key to sign with: the first that covers all apps and environments of its team and whose private half is here.
+  /// There may be several, for example after the console added one; with several teams, one must be named.
   private func ownKey() throws(CommandFailure) -> String {
     let team = invocation[ApusOptions.team]
     let usable = try user.attempt {
@@ -73,7 +73,7 @@ struct SendCredentials {
     let path = ShortID(keyID).map { directory.privateKey($0) } ?? ""
     guard let text = try Process.textIfPresent(path) else {
       var failure = invocation.missing(ApusOptions.providerKey.description)
-      failure.problem = "--key is missing, and there is no \(path)"
+      failure.problem = "--key is missing, and \(path) does not exist"
       throw failure
     }
     return Array(text.utf8)

@@ -15,7 +15,7 @@ struct SendListCommand {
     let template = try MessageTemplate(invocation) { (path) throws(CommandFailure) in
       if path == "-", invocation[SendOptions.tokens] == "-" {
         throw invocation.failure(
-          about: SendOptions.tokens, "standard input cannot be the payload as well")
+          about: SendOptions.tokens, "standard input cannot be both the list and the payload")
       }
       return try Process.payload(path, invocation)
     }
@@ -53,7 +53,7 @@ struct SendListCommand {
     try report(run.tally, milliseconds: Process.milliseconds - started, failure)
   }
 
-  /// The first signal lets what is under way end, the second ends the program.
+  /// The first signal lets pushes in flight finish, the second ends the program.
   private func watchSignals(_ run: SendRun) throws(CommandFailure) -> SignalLoop {
     try SignalLoop([SIGINT, SIGTERM]) { count in
       if count > 1 { Process.end(.failed) }
@@ -78,12 +78,12 @@ struct SendListCommand {
   }
 
   private static func failure(_ tally: RunTally, hasResults: Bool) -> CommandFailure {
-    let goOn = hasResults ? "The same command with --resume goes on." : nil
+    let goOn = hasResults ? "To continue, add --resume to the command." : nil
     switch tally.stop {
     case .credentialRefused(let reason):
       return CommandFailure(
-        .failed, "the service refuses the credential: \(reason)",
-        remedy: "`apus doctor` and `apus token check` say why."
+        .failed, "the service rejects the credential: \(reason)",
+        remedy: "`apus doctor` and `apus token check` explain why."
           + (goOn.map { "\n" + $0 } ?? ""))
     case .unreachable(let cause):
       return CommandFailure(.unavailable, cause, remedy: goOn)
@@ -92,23 +92,24 @@ struct SendListCommand {
     case nil:
       let bad = tally.rejected + tally.unknown + tally.invalid + tally.leftInDoubt
       return CommandFailure(
-        .failed, "\(Digits.grouped(bad)) of the rows were not accepted",
-        remedy: hasResults ? nil : "With --results FILE each row is written down.")
+        .failed,
+        bad == 1 ? "1 row was not accepted" : "\(Digits.grouped(bad)) rows were not accepted",
+        remedy: hasResults ? nil : "--results FILE records the outcome of each row.")
     }
   }
 }
 
-/// Signals, watched on a thread of their own until the program ends.
+/// Watches signals on a separate thread until the program ends.
 final class SignalLoop {
   private let loop = EventLoop(name: "signals")
 
-  /// The watchers live as long as what they call.
+  /// Keeps the watchers alive as long as their handler.
   private final class Box {
     var watchers: [SignalWatcher] = []
     var count = 0
   }
 
-  /// - Parameter handler: Gets how many signals there were.
+  /// - Parameter handler: Receives the number of signals so far.
   init(
     _ signals: [Int32], handler: @escaping @Sendable (Int) -> Void
   ) throws(CommandFailure) {

@@ -5,8 +5,7 @@ import ApusWire
 import Glibc
 import Synchronization
 
-/// A run through a list, as the threads that work on it share it: one reads rows, tasks send them, one shows how far it
-/// is.
+/// A run through a list, shared by its threads: one reads rows, tasks send them, one shows the progress.
 final class SendRun: Sendable {
   let rows = RowChannel(capacity: 512)
   private let results: ResultsFile
@@ -18,7 +17,7 @@ final class SendRun: Sendable {
     var tally = RunTally()
     var failure: CommandFailure?
     var isFinished = false
-    /// Rows without an outcome, by their place in what the client was given.
+    /// Rows without an outcome, by their index in the client's sequence of requests.
     var underWay: [Int: SendRow] = [:]
     var begun = 0
   }
@@ -32,12 +31,12 @@ final class SendRun: Sendable {
   var tally: RunTally { state.withLock(\.tally) }
   var failure: CommandFailure? { state.withLock(\.failure) }
 
-  /// Whether more rows are to be sent.
+  /// Whether to send more rows.
   var isGoing: Bool { state.withLock { $0.tally.stop == nil && $0.failure == nil } }
 
   func changeTally(_ body: (inout RunTally) -> Void) { state.withLock { body(&$0.tally) } }
 
-  /// Sends what comes through the channel until its end, so many at a time.
+  /// Sends the rows of the channel until its end, at most `concurrency` at a time.
   func send(with client: APNSClient, concurrency: Int) async {
     for await outcome in client.send(all: RowRequests(run: self), capacity: concurrency) {
       guard let row = state.withLock({ $0.underWay.removeValue(forKey: outcome.index) }) else {
@@ -76,14 +75,14 @@ final class SendRun: Sendable {
       isFailureToConnect: isFailureToConnect)
   }
 
-  /// Writes a row's outcome down. What says that no further row can succeed ends the run.
+  /// Records a row's outcome. Ends the run if no further row can succeed.
   func note(
     row: Int, token: String?, id: NotificationID, _ outcome: RowOutcome,
     isFailureToConnect: Bool = false
   ) {
     let line = RunJournal.line(row: row, token: token, id: id, outcome)
     if let failure = results.write(line) { fail(failure) }
-    // After the results: who reads it may end the program.
+    // After writing the results: a reader of the output may end the program.
     if printsOutcomes { Output.json(line) }
     let stops = state.withLock { state in
       let before = state.tally.stop
@@ -105,24 +104,24 @@ final class SendRun: Sendable {
     stop()
   }
 
-  /// Takes no more rows. Those that were begun and wait for their turn are written down as not sent.
+  /// Stops taking rows. Started rows that are still queued are recorded as not sent.
   private func stop() { noteUnsent(rows.abandon()) }
 
   func noteUnsent(_ unsent: [SendRow]) {
     for row in unsent {
       let line = RunJournal.line(
         row: row.number, token: row.request.token, id: row.id,
-        .unknown(cause: "the run ended before", mayBeTaken: false))
+        .unknown(cause: "the run ended first", mayBeTaken: false))
       _ = results.write(line)
     }
   }
 
-  /// Ends the progress.
+  /// Ends the progress display.
   func finish() { state.withLock { $0.isFinished = true } }
 
   // MARK: Progress
 
-  /// Keeps a line on the terminal up to date until `finish`.
+  /// Updates a progress line on the terminal until `finish`.
   func showProgress() async {
     let start = Process.milliseconds
     var last = (done: 0, time: start, perSecond: 0)
@@ -146,7 +145,7 @@ final class SendRun: Sendable {
   }
 }
 
-/// The rows of a run as the client takes them.
+/// The rows of a run as requests for the client.
 private struct RowRequests: AsyncSequence, Sendable {
   typealias Failure = Never
 

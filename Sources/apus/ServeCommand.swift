@@ -19,9 +19,9 @@ struct ServeCommand {
     var openings = try Opening.all(invocation)
     var configuration = try configuration(openings)
     try inherited.assign(&configuration, &openings)
-    // Each device holds one.
+    // Each device needs one descriptor.
     Process.raiseDescriptorLimit()
-    // Before any thread is started: threads inherit what is blocked.
+    // Before any thread starts: threads inherit the mask.
     Service.blockSignals()
     let service: Service
     do {
@@ -34,11 +34,11 @@ struct ServeCommand {
     } catch let error as SocketError {
       throw CommandFailure(
         .unavailable, "\(error)",
-        remedy: "Does another service hold the port? `apus serve --help` tells how to choose one.")
+        remedy: "Does another process use the port? `apus serve --help` shows how to choose one.")
     } catch let error as AdminServerError {
       throw CommandFailure(
         .unavailable, "\(error)",
-        remedy: "--admin, --admin-listen and --console say where the service is administered.")
+        remedy: "--admin, --admin-listen and --console set the administration listeners.")
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
@@ -93,10 +93,10 @@ struct ServeCommand {
     return configuration
   }
 
-  // MARK: What is said
+  // MARK: Output
 
   private func announce(_ service: Service, _ openings: [Opening]) {
-    // The service opens its doors in the order in which it was given them.
+    // The service opens its listeners in the order of the configuration.
     let opened = zip(openings, service.doors).map { opening, door in
       (name: opening.door.name, modifiers: opening.modifiers, addresses: door.addresses)
     }
@@ -125,13 +125,13 @@ struct ServeCommand {
       "Apus serves \(service.configuration.dataDirectory). Ctrl-C stops it.\n\(table(rows))")
   }
 
-  /// In the log, so that nobody leaves such a door open without knowing.
+  /// Logs a warning, so that such a listener is not left open unknowingly.
   private func warnOfLegacyTLS(_ service: Service) {
     for (configured, door) in zip(service.configuration.doors, service.doors)
     where configured.allowsLegacyTLS {
       for address in door.addresses {
         service.configuration.log(
-          .warning, "TLS 1.0 and 1.1 are spoken, which are broken",
+          .warning, "a listener accepts TLS 1.0 and 1.1, which are broken",
           .text("door", door.kind.rawValue), .text("address", address.description))
       }
     }
@@ -139,7 +139,7 @@ struct ServeCommand {
 }
 
 extension Log {
-  /// The log that the options ask for.
+  /// The log configured by the options.
   init(_ invocation: Invocation) {
     let level: Level =
       switch invocation.value(ApusOptions.logLevel) {

@@ -19,9 +19,9 @@ struct StoreCommand {
     }
     user.record(.storeLossAccepted, repair.copy ?? user.directory.storePath)
     var text =
-      repair.notifications.map { "The store opens again; \($0) notifications wait in it.\n" }
-      ?? "Nothing could be kept. The next start of the service makes a new store.\n"
-    if let copy = repair.copy { text += "The files as they were are in \(copy).\n" }
+      repair.notifications.map { "Repaired the store; it has \(Self.text($0)).\n" }
+      ?? "Nothing could be recovered. The next start of the service makes a new store.\n"
+    if let copy = repair.copy { text += "Copies of the damaged files are in \(copy).\n" }
     for message in repair.messages { text += "  \(message)\n" }
     Report(
       fields: [
@@ -37,7 +37,11 @@ struct StoreCommand {
     let count = try user.attempt { try user.directory.storedNotificationCount() }
     Report(
       fields: ["notifications": .integer(Int64(count))],
-      text: "The store is whole; \(count) notifications wait in it.\n"
+      text: "The store is intact; it has \(Self.text(count)).\n"
     ).print(invocation)
+  }
+
+  private static func text(_ count: Int) -> String {
+    count == 1 ? "1 notification" : "\(count) notifications"
   }
 }

@@ -6,7 +6,7 @@ import ApusModel
 import ApusTrust
 import ApusWire
 
-/// `apus token`: makes provider tokens, and says what is wrong with one.
+/// `apus token`: makes and checks provider tokens.
 struct TokenCommand {
   let invocation: Invocation
 
@@ -19,13 +19,13 @@ struct TokenCommand {
     case ("check", 2): try check(operands[1])
     case ("check", _):
       throw CommandFailure(
-        .usage, "the token to be checked is missing",
+        .usage, "the token to check is missing",
         remedy: "`apus token check -` reads it from standard input.")
     case ("make", _):
-      throw CommandFailure(.usage, "\"\(operands[1])\" is one argument too many")
+      throw CommandFailure(.usage, "unexpected argument \"\(operands[1])\"")
     default:
       throw CommandFailure(
-        .usage, "\"\(operands[0])\" is nothing to do with a token", remedy: "Say make or check.")
+        .usage, "unknown action \"\(operands[0])\"", remedy: "Use make or check.")
     }
   }
 
@@ -83,7 +83,7 @@ struct TokenCommand {
     throw failure
   }
 
-  /// The key that the options name, either half of it, or the one in the data directory.
+  /// The key of the options, private or public, or the one in the data directory.
   private func verificationKey(_ keyID: String) throws(CommandFailure) -> (PublicKey, String)? {
     if let path = invocation[ApusOptions.providerKey] {
       let pem = try Process.text(of: path, for: ApusOptions.providerKey, invocation)

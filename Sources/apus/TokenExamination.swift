@@ -4,9 +4,9 @@ import ApusModel
 import ApusTrust
 import ApusWire
 
-/// What a provider token says, and why a service would refuse it. The signature is never shown.
+/// The contents of a provider token, and why a service would reject it. The signature is never shown.
 ///
-/// Rules: "Establishing a token-based connection to APNs".
+/// Source of the rules: Establishing a token-based connection to APNs.
 struct TokenExamination {
   struct Problem {
     var text: String
@@ -14,7 +14,7 @@ struct TokenExamination {
   }
 
   private(set) var problems: [Problem] = []
-  /// Names and values for a person, and for a script.
+  /// Names and values for text output, and for JSON.
   private var rows: [(key: String, value: String)] = []
   private let bytes: [UInt8]
   private let now: Int64
@@ -22,7 +22,7 @@ struct TokenExamination {
 
   var keyID: String? { token?.keyID }
 
-  /// - Parameter text: The token; what may stand around it in a header is taken off.
+  /// - Parameter text: The token; a surrounding header name or `bearer` is removed.
   init(_ text: String, nowSeconds: Int64) {
     now = nowSeconds
     var words = text.split(whereSeparator: \.isWhitespace)
@@ -58,15 +58,15 @@ struct TokenExamination {
     rows.append(
       (
         "signature",
-        "\(token.signature.count) bytes\(isDER ? ", as DER, which services take too" : "")"
+        "\(token.signature.count) bytes\(isDER ? ", as DER, which services also accept" : "")"
       ))
     if token.algorithm == .es512 {
-      add("the header says ES512", "Sign with ES256: SHA-256 over a P-256 key.")
+      add("alg in the header is ES512", "Sign with ES256: SHA-256 and a P-256 key.")
     }
     if token.teamID.utf8.count != 10 {
       add(
-        "iss is \"\(token.teamID)\": a team id has 10 letters and digits",
-        "Take the id from the membership page of the developer account.")
+        "iss is \"\(token.teamID)\", but a team id has 10 letters and digits",
+        "Copy the id from the membership page of the developer account.")
     }
     examineTime(token.issuedAt)
   }
@@ -74,7 +74,7 @@ struct TokenExamination {
   private mutating func examineTime(_ issuedAt: Int64) {
     guard issuedAt < 95_617_584_000 else {
       return add(
-        "iat is \(issuedAt), thousands of years ahead: it looks like milliseconds",
+        "iat is \(issuedAt), thousands of years in the future; it is probably in milliseconds",
         "Give whole seconds since 1970.")
     }
     let age = now - issuedAt
@@ -84,8 +84,8 @@ struct TokenExamination {
     switch age {
     case ..<(-Limits.providerTokenAheadSeconds):
       add(
-        "iat is more than \(Limits.providerTokenAheadSeconds) s in the future, which is refused with "
-          + "\(Reason.invalidProviderToken.text)", "Set the clock of the machine that made it.")
+        "iat is more than \(Limits.providerTokenAheadSeconds) s in the future, which is rejected with "
+          + "\(Reason.invalidProviderToken.text)", "Correct the clock of the machine that made it.")
     case ..<0:
       rows.append(("remark", "one of the two clocks is wrong by at least \(Self.span(-age))"))
     case ...Limits.providerTokenRefreshSeconds:
@@ -94,16 +94,17 @@ struct TokenExamination {
       rows.append(
         (
           "remark",
-          "to bring a new one within \(Self.span(wait)) on the same connection is answered 429 "
+          "a new token within \(Self.span(wait)) on the same connection is answered with 429 "
             + "\(Reason.tooManyProviderTokenUpdates.text)"
         ))
     case ...Limits.providerTokenSeconds:
       rows.append(("good for", Self.span(Limits.providerTokenSeconds - age)))
     default:
       add(
-        "the token is older than an hour, which is refused with "
+        "the token is older than an hour, which is rejected with "
           + "\(Reason.expiredProviderToken.text)",
-        "Make a new one every 20 to 60 minutes. If it is new, the clock of its maker is behind.")
+        "Make a new one every 20 to 60 minutes. If it is new, the clock of the machine that made it is behind."
+      )
     }
   }
 
@@ -117,8 +118,9 @@ struct TokenExamination {
         rows.append(("verified", "signed by \(name)"))
       } else {
         add(
-          "the signature is not one of \(name)",
-          "The key is another one than kid says, or header or claims were changed after signing.")
+          "\(name) did not make the signature",
+          "Another key than kid names signed the token, or header or claims were changed after signing."
+        )
       }
     } catch {
       add("\(name) cannot verify it: \(error)", "Give a P-256 key in PEM form.")
@@ -128,10 +130,10 @@ struct TokenExamination {
   mutating func compare(keyID: String?, teamID: String?) {
     guard let token else { return }
     if let keyID, keyID != token.keyID {
-      add("kid is \(token.keyID), and not \(keyID)", "Name the key that signs in the header.")
+      add("kid is \(token.keyID), not \(keyID)", "Name the signing key in the header.")
     }
     if let teamID, teamID != token.teamID {
-      add("iss is \(token.teamID), and not \(teamID)", "Name the team of the key in the claims.")
+      add("iss is \(token.teamID), not \(teamID)", "Name the key's team in the claims.")
     }
   }
 
@@ -139,42 +141,44 @@ struct TokenExamination {
     problems.append(Problem(text: text, remedy: remedy))
   }
 
-  // MARK: Words
+  // MARK: Text
 
   private static func problem(_ fault: ProviderTokenFault) -> Problem {
     switch fault {
     case .tooLong:
       Problem(
         text: "it has more than \(Limits.providerTokenBytes) bytes",
-        remedy: "A provider token has below 300: is it something else?")
+        remedy: "A provider token has fewer than 300; this is probably something else.")
     case .segments:
       Problem(
-        text: "it has not three parts with full stops between them",
+        text: "it does not have three parts separated by dots",
         remedy: "A JWT is header.claims.signature; was it cut off when it was copied?")
     case .base64(let segment):
       Problem(
         text: "the \(word(segment)) is not base64url",
-        remedy: "Encode with - and _ in the place of + and /, and copy all of it.")
+        remedy: "Encode with - and _ instead of + and /, and copy all of it.")
     case .json(let segment, _):
       Problem(text: "the \(word(segment)) is not a JSON object", remedy: "Encode a JSON object.")
     case .duplicate(let name):
       Problem(text: "\(name) is given twice", remedy: "Write it once.")
     case .algorithm:
       Problem(
-        text: "alg in the header is not ES256", remedy: "Sign with ES256 and say so in the header.")
+        text: "alg in the header is not ES256", remedy: "Sign with ES256 and set alg in the header."
+      )
     case .critical:
-      Problem(text: "the header demands an extension (crit)", remedy: "Leave crit out.")
+      Problem(text: "the header requires an extension (crit)", remedy: "Leave crit out.")
     case .keyID:
       Problem(
         text: "kid in the header is missing, or not 10 letters and digits",
-        remedy: "Put the key's id there: the part of the .p8 file's name behind AuthKey_.")
+        remedy: "Put the key id there: the part of the .p8 file's name after AuthKey_.")
     case .teamID:
       Problem(
         text: "iss in the claims is missing, or not letters and digits",
-        remedy: "Put the team's id of 10 characters there, not the bundle id.")
+        remedy: "Put the team id of 10 characters there, not the bundle id.")
     case .issuedAt:
       Problem(
-        text: "iat in the claims is missing, or no time", remedy: "Give whole seconds since 1970.")
+        text: "iat in the claims is missing, or not a time",
+        remedy: "Give whole seconds since 1970.")
     }
   }
 

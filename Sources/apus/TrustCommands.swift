@@ -25,7 +25,7 @@ struct TeamCommand {
     user.record(.teamAdded, "team \(id.text)")
     Report(
       fields: ["team": .string(id.text), "name": .string(name)],
-      text: "The team \(id.text) is added.\n"
+      text: "Added the team \(id.text).\n"
     ).print(invocation)
   }
 }
@@ -49,7 +49,7 @@ struct AppCommand {
       user.record(.appAdded, "app \(topic)")
       Report(
         fields: ["topic": .string(topic), "team": .string(team.text)],
-        text: "The app \(topic) is added to team \(team.text).\n"
+        text: "Added the app \(topic) to team \(team.text).\n"
       ).print(invocation)
     } else if let topic = invocation[TrustOptions.appToChange] {
       let retention = try invocation.require(TrustOptions.appRetention)
@@ -57,14 +57,16 @@ struct AppCommand {
       user.record(.appChanged, "app \(topic)")
       Report(
         fields: ["topic": .string(topic), "retain": .integer(Int64(retention))],
-        text: "Of the app \(topic) the newest \(retention) wait for a device that is away.\n"
+        text: retention == 1
+          ? "The app \(topic) now stores its newest notification for an offline device.\n"
+          : "The app \(topic) now stores its newest \(retention) notifications for an offline device.\n"
       ).print(invocation)
     } else if invocation.isGiven(TrustOptions.appRetention) {
       throw invocation.missing(TrustOptions.appToChange.description)
     } else if let topic = invocation[TrustOptions.appToRemove] {
       try user.attempt { try user.directory.removeApp(topic) }
       user.record(.appRemoved, "app \(topic)")
-      Report(fields: ["removed": .string(topic)], text: "The app \(topic) is taken out.\n")
+      Report(fields: ["removed": .string(topic)], text: "Removed the app \(topic).\n")
         .print(invocation)
     } else {
       try user.list("app", ["team", "id", "retain"])
@@ -86,14 +88,14 @@ struct KeyCommand {
     if let verb = invocation.operands.first {
       guard verb == "rotate" else {
         throw CommandFailure(
-          .usage, "\"\(verb)\" is nothing that can be done with keys",
-          remedy: "Say rotate, or nothing and one of the options.")
+          .usage, "unknown action \"\(verb)\"",
+          remedy: "Use rotate, or no action and one of the options.")
       }
       guard !invocation.isOn(TrustOptions.keyToAdd), invocation[TrustOptions.keyToRevoke] == nil
       else {
         throw CommandFailure(
-          .usage, "rotate and the options for provider keys exclude each other",
-          remedy: "Say them one after the other.")
+          .usage, "rotate cannot be combined with the options for provider keys",
+          remedy: "Run two commands.")
       }
       if let remote = try AdminRemote(invocation) { return try remote.rotate(.sealingKey) }
       return try RotateCommand(invocation).rotateSealingKey()
@@ -129,7 +131,7 @@ struct KeyCommand {
         "key_id": .string(id.text), "team": .string(team.text),
         "key_file": file.map { .string($0) },
       ],
-      text: "A provider key is added.\n"
+      text: "Added a provider key.\n"
         + table(
           [("key id", id.text), ("team", team.text)] + (file.map { [("key", $0)] } ?? []))
     ).print(invocation)
@@ -142,7 +144,7 @@ struct KeyCommand {
     Report(
       fields: ["revoked": .string(id.text)],
       text:
-        "The key \(id.text) is revoked. A running service closes what it opened within a second.\n"
+        "Revoked the key \(id.text). A running service closes its connections within a second.\n"
     ).print(invocation)
   }
 }
@@ -161,12 +163,12 @@ struct RotateCommand {
     let text = invocation.operands[0]
     guard let what = Rotation(rawValue: text) else {
       let known = Rotation.allCases.map(\.rawValue).joined(separator: ", ")
-      throw CommandFailure(.usage, "\"\(text)\" cannot be rotated", remedy: "Name one of \(known).")
+      throw CommandFailure(.usage, "\"\(text)\" cannot be rotated", remedy: "Use one of \(known).")
     }
     let isFinish = invocation.isOn(TrustOptions.finish)
     if invocation.isOn(TrustOptions.force), !isFinish || what != .deviceAuthority {
       throw invocation.failure(
-        about: TrustOptions.force, "only `device-authority --finish` locks anybody out",
+        about: TrustOptions.force, "it applies only to `device-authority --finish`",
         remedy: "Leave --force out.")
     }
     if let remote = try AdminRemote(invocation) {
@@ -180,12 +182,13 @@ struct RotateCommand {
     case .server, .sealingKey:
       guard !invocation.isGiven(TrustOptions.nextAuthority) else {
         throw invocation.failure(
-          about: TrustOptions.nextAuthority, "only an authority is followed by another",
+          about: TrustOptions.nextAuthority,
+          "it applies only to service-authority and device-authority",
           remedy: "Leave --authority out.")
       }
       guard !isFinish else {
         throw invocation.failure(
-          about: TrustOptions.finish, "only an authority has others to be dropped",
+          about: TrustOptions.finish, "it applies only to service-authority and device-authority",
           remedy: "Leave --finish out.")
       }
       if what == .server { try rotateServer() } else { try rotateSealingKey() }
@@ -200,7 +203,7 @@ struct RotateCommand {
     guard requests.isEmpty else {
       return Report(
         fields: ["rotated": .string("server"), "request_files": .strings(requests)],
-        text: "Have the authority sign these, and give each certificate with "
+        text: "Have the authority sign these requests, and import each certificate with "
           + "apus cert --import FILE\n" + requests.map { "  \($0)\n" }.joined()
       ).print(invocation)
     }
@@ -212,7 +215,7 @@ struct RotateCommand {
     let number = try user.attempt { try user.directory.rotateSealingKey() }
     user.record(.sealingKeyRotated, "sealing key \(number)")
     report(
-      "sealing-key", "New device tokens are sealed with key \(number).", user.directory.sealingFile)
+      "sealing-key", "Key \(number) now seals new device tokens.", user.directory.sealingFile)
   }
 
   private func rotate(
@@ -238,7 +241,7 @@ struct RotateCommand {
       }
       let name = new.subject.commonName ?? new.serial
       user.record(.authorityRotated, "\(which.rawValue) authority, now \(name)")
-      report(which.rawValue, "\(name) issues from now on; the older one is trusted too.", file)
+      report(which.rawValue, "\(name) now issues certificates; the older one stays trusted.", file)
     }
   }
 

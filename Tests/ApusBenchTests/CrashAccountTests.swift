@@ -3,7 +3,7 @@ import Testing
 
 @testable import apus_bench
 
-@Suite("The books of apus-bench crash")
+@Suite("The account of apus-bench crash")
 struct CrashAccountTests {
   private static let alone = 0
   private static let busy = 1
@@ -32,7 +32,7 @@ struct CrashAccountTests {
       connectedLife: connectedLife, isTaken: isTaken)
   }
 
-  @Test("What was accepted and never arrived is lost, and what arrived is not")
+  @Test("An accepted notification that never arrived is lost")
   func lost() {
     var account = account()
     let first = accept(&account, for: Self.alone)
@@ -44,7 +44,7 @@ struct CrashAccountTests {
     #expect(account.totals.delivered == 1)
   }
 
-  @Test("An unanswered, a refused and an unstored notification may stay away")
+  @Test("An unanswered, a rejected and an unstored notification need not arrive")
   func mayStayAway() {
     var account = account()
     account.end(account.send(to: Self.alone, isStored: true), .unknown)
@@ -55,7 +55,7 @@ struct CrashAccountTests {
     #expect(account.totals.notStored == 1)
   }
 
-  @Test("A newer one that arrived replaces, an older one does not")
+  @Test("A newer notification that arrived counts as a replacement, an older one does not")
   func replaced() {
     var account = account()
     let older = accept(&account)
@@ -68,7 +68,7 @@ struct CrashAccountTests {
     #expect(!account.awaited.contains(middle) && account.awaited.contains(older))
   }
 
-  @Test("One that arrived before the missing one was sent cannot have replaced it")
+  @Test("A notification that arrived before the missing one was sent cannot have replaced it")
   func cameBefore() {
     var account = account()
     let unanswered = account.send(to: Self.busy, isStored: true)
@@ -78,7 +78,7 @@ struct CrashAccountTests {
     #expect(account.violations == [.lost(missing)])
   }
 
-  @Test("Two that were under way at the same time may replace each other, not on one stream")
+  @Test("Two pending notifications may replace each other, unless on one stream")
   func concurrent() {
     for (streams, isLost) in [((1, 2), false), ((1, 1), true)] {
       var account = account()
@@ -92,7 +92,7 @@ struct CrashAccountTests {
     }
   }
 
-  @Test("Nothing replaces the notification of a device that is alone with it")
+  @Test("Nothing replaces a device's only notification")
   func alone() {
     var account = account()
     let first = accept(&account, for: Self.alone)
@@ -116,7 +116,7 @@ struct CrashAccountTests {
     #expect(account.violations == [.twiceOnOneConnection(number), .idChanged(number)])
   }
 
-  @Test("What a device has no room for has to come again")
+  @Test("A declined notification must arrive again")
   func noRoom() {
     var account = account()
     let once = accept(&account)
@@ -127,7 +127,7 @@ struct CrashAccountTests {
     #expect(account.totals.redelivered == 1)
   }
 
-  @Test("An apns-id that the sender gave comes with the notification")
+  @Test("A notification keeps the apns-id of its provider")
   func ownID() {
     var account = account()
     let number = account.send(
@@ -136,7 +136,7 @@ struct CrashAccountTests {
     #expect(account.violations == [.idChanged(number)])
   }
 
-  @Test("What was refused, what is for another device, and what nobody sent must not arrive")
+  @Test("Rejected, misdirected and unknown notifications must not arrive")
   func mustNotArrive() {
     var account = account()
     let refused = account.send(to: Self.busy, isStored: true)
@@ -152,7 +152,7 @@ struct CrashAccountTests {
       ])
   }
 
-  @Test("A refusal that comes behind the notification itself is found as well")
+  @Test("A rejection after the notification has arrived is detected too")
   func refusedLater() {
     var account = account()
     let number = account.send(to: Self.busy, isStored: true)
@@ -161,7 +161,7 @@ struct CrashAccountTests {
     #expect(account.violations == [.refusedYetSeen(number)])
   }
 
-  @Test("What was not to be stored arrives in the life in which it was sent, or not at all")
+  @Test("A notification that must not be stored arrives in the same life or not at all")
   func notStored() {
     var account = account()
     let early = account.send(to: Self.busy, isStored: false)
@@ -174,7 +174,7 @@ struct CrashAccountTests {
     #expect(account.violations == [.seenAfterRestart(late, life: 2)])
   }
 
-  @Test("Where an app retains two, one newer notification does not account for a missing one")
+  @Test("If an app retains two, one newer notification does not explain a missing one")
   func retention() {
     var account = CrashAccount(aloneDevices: 0..<1, retention: 2)
     let first = accept(&account)
@@ -184,7 +184,7 @@ struct CrashAccountTests {
     #expect(account.missing() == [])
   }
 
-  @Test("What was accepted and to be stored has an end in the ledger, by its id, taken or not")
+  @Test("Every accepted notification to be stored has a final state in the ledger")
   func finalState() {
     var account = account()
     func accept(_ low: UInt64, isTaken: Bool, isStored: Bool = true) -> NotificationID {
@@ -202,7 +202,7 @@ struct CrashAccountTests {
     #expect(account.violations == [.withoutFinalState(1), .withoutFinalState(2)])
   }
 
-  @Test("A payload gives its number back, and only as a whole")
+  @Test("Only an intact payload gives its number")
   func payload() {
     for number in [0, 9, 10, 12_345, 4_000_000_000] {
       var bytes = CrashPayload.bytes(number)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A fine histogram")
 struct FineHistogramTests {
-  @Test("Buckets follow each other without a gap, and none is wider than a 64th of what it counts")
+  @Test("Buckets have no gaps, and none is wider than 1/64 of its values")
   func buckets() {
     #expect(FineHistogram.bucket(of: 0) == 0)
     #expect(FineHistogram.end(of: 0) == 0)
@@ -19,7 +19,7 @@ struct FineHistogramTests {
     #expect(FineHistogram.bucket(of: .max) == FineHistogram.bucketCount - 1)
   }
 
-  @Test("Shares are found within two hundredths, the greatest and the mean exactly")
+  @Test("Percentiles are exact to 2 %, maximum and mean exactly")
   func shares() throws {
     var histogram = FineHistogram()
     #expect(histogram.microseconds(perMille: 500) == nil)
@@ -32,7 +32,7 @@ struct FineHistogramTests {
     #expect(histogram.sumMicroseconds / histogram.count == 50_000)
   }
 
-  @Test("Two together are as one that counted everything")
+  @Test("The sum of two histograms equals one that counted everything")
   func sum() {
     var (left, right, all) = (FineHistogram(), FineHistogram(), FineHistogram())
     for microseconds in stride(from: UInt64(3), to: 9_000_000, by: 1171) {
@@ -61,7 +61,7 @@ struct FleetStatusTests {
     return status
   }
 
-  @Test("A report reads as it was written, and no part of one is a report")
+  @Test("A report survives a round trip, and no part of one is a report")
   func report() throws {
     let report = FleetReport(.cut, status())
     let bytes = report.bytes

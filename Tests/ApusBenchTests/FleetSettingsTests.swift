@@ -3,7 +3,7 @@ import Testing
 
 @testable import apus_bench
 
-@Suite("What a fleet is told")
+@Suite("Settings of a fleet")
 struct FleetSettingsTests {
   private func invocation(_ arguments: [String]) throws -> Invocation {
     let parser = CommandLineParser(program: .bench, environment: [:]) { _ in nil }
@@ -18,7 +18,7 @@ struct FleetSettingsTests {
     try FleetSettings(invocation(arguments))
   }
 
-  @Test("Parts are all of it: devices in order, addresses shared out, tokens in files of their own")
+  @Test("The parts cover the fleet: devices in order, addresses distributed, separate token files")
   func parts() throws {
     let sources = (1...5).flatMap { ["--source", "127.0.0.\($0)"] }
     let whole = try settings(
@@ -33,7 +33,7 @@ struct FleetSettingsTests {
     #expect(parts.allSatisfy { $0.processCount == 1 })
   }
 
-  @Test("With fewer addresses than processes each has one, in turn")
+  @Test("With fewer addresses than processes, each process has one in turn")
   func fewAddresses() throws {
     let whole = try settings(
       ["--devices", "9", "--processes", "3", "--source", "127.0.0.1", "--source", "127.0.0.2"])
@@ -41,7 +41,7 @@ struct FleetSettingsTests {
       (0..<3).map { whole.part($0).sources } == [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1"]])
   }
 
-  @Test("A process is started with the same settings that its part has")
+  @Test("A process starts with the settings of its part")
   func arguments() throws {
     let whole = try settings([
       "--devices", "7", "--first", "3", "--data", "d", "--connect", "127.0.0.1:1234", "--topic",
@@ -55,7 +55,7 @@ struct FleetSettingsTests {
     #expect("\(try settings(Array(part.arguments.dropFirst())))" == "\(part)")
   }
 
-  @Test("More devices than a process or an address has room for are refused with what to do")
+  @Test("Too many devices for a process or an address are rejected with a remedy")
   func tooMany() throws {
     let most = descriptorLimit()
     let processes = #expect(throws: CommandFailure.self) {
@@ -70,7 +70,7 @@ struct FleetSettingsTests {
     #expect(sources?.remedy?.contains("3 of --source") == true)
   }
 
-  @Test("An address that is a name is refused")
+  @Test("A host name as an address is rejected")
   func source() throws {
     #expect(throws: CommandFailure.self) {
       try settings(["--devices", "1", "--source", "localhost"])

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The time in a payload")
 struct SentTimeTests {
-  @Test("A payload has the length that was asked for, and is what it was but for the time")
+  @Test("A payload has the requested length, and only its time changes")
   func payload() {
     var payload = TimedPayload(byteCount: 80)
     #expect(payload.bytes.count == 80)
@@ -21,7 +21,7 @@ struct SentTimeTests {
   }
 
   @Test(
-    "It is found wherever it stands, and nowhere else",
+    "The time is found at any position, and nowhere else",
     arguments: [
       (#"{"sent_ns":12,"aps":{"alert":"x"}}"#, 12), (#"{"aps":{},"sent_ns": 0}"#, 0),
       (#"{"aps":{"alert":"sent_ns"}}"#, nil), (#"{"aps":{},"sent_ns":"12"}"#, nil),
@@ -38,7 +38,7 @@ struct TimetableTests {
   private static let second: UInt64 = 1_000_000_000
 
   @Test(
-    "A second has as many as its rate, and none before the last",
+    "Each second has as many due times as the rate, in order",
     arguments: [1, 3, 999, 1000, 1001, 25_000, 333_333])
   func rate(rate: UInt64) {
     let timetable = Timetable(startNanoseconds: 5, rate: rate, seconds: 3)
@@ -56,7 +56,7 @@ struct TimetableTests {
     #expect(first <= Int(rate / 1000) + 1)
   }
 
-  @Test("The id of a push says when it was due, and no two are the same")
+  @Test("The id of a push contains its due time and is unique")
   func ids() {
     let ids = (0..<1000).map { PacedPushes.id(dueNanoseconds: 42, index: $0, run: 7) }
     #expect(Set(ids).count == 1000)
@@ -64,7 +64,7 @@ struct TimetableTests {
   }
 }
 
-@Suite("The key that a provider signs with")
+@Suite("The provider's signing key")
 struct PushCredentialTests {
   private static let text = """
     # What this service knows.
@@ -84,7 +84,7 @@ struct PushCredentialTests {
     team = TEAM654321
     """
 
-  @Test("It is the first, or the one that is named, with its own team")
+  @Test("The first or the named key, with its team")
   func key() throws {
     let first = try #require(PushCredential.team(ofKey: nil, in: Self.text))
     #expect(first == ("AAAAAAAAAA", "TEAM123456"))

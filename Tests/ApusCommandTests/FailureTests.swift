@@ -5,11 +5,11 @@ import Testing
 @Suite("Mistakes")
 struct FailureTests {
   @Test(
-    "A mistake is named with its place",
+    "An error names its source",
     arguments: [
-      ("frobnicate", "there is no command \"frobnicate\""),
-      ("--data x serve", "the command comes first, before --data"),
-      ("serve --wokers 3", "there is no option --wokers"),
+      ("frobnicate", "unknown command \"frobnicate\""),
+      ("--data x serve", "the command must come before --data"),
+      ("serve --wokers 3", "unknown option --wokers"),
       ("serve --workers", "--workers needs a value"),
       ("serve --workers --json", "--workers needs a value"),
       ("serve --workers many", "--workers: \"many\" is not a whole number from 0 to 256"),
@@ -26,14 +26,14 @@ struct FailureTests {
           + "liveactivity, location, mdm, pushtotalk, voip, widgets; did you mean alert?"
       ),
       (
-        "serve --config none.conf", "--config: there is no file none.conf"
+        "serve --config none.conf", "--config: the file none.conf does not exist"
       ),
     ])
   func description(line: String, expected: String) {
     #expect(failure(line)?.description == expected)
   }
 
-  @Test("A mistake in the environment says so")
+  @Test("An error in the environment names the variable")
   func environment() {
     let failure = failure("serve", environment: ["APUS_WORKERS": "x"])
     #expect(
@@ -43,13 +43,13 @@ struct FailureTests {
   }
 
   @Test(
-    "A mistake in the file has its line",
+    "An error in the file has its line",
     arguments: [
       (
         "\n# x\nworkers = x\n", "a.conf, line 3, workers: \"x\" is not a whole number from 0 to 256"
       ),
-      ("workers = 1\r\nwokers = 1", "a.conf, line 2, wokers: there is no such setting"),
-      ("workers = 1\nworkers = 2", "a.conf, line 2, workers: the setting is already in line 1"),
+      ("workers = 1\r\nwokers = 1", "a.conf, line 2, wokers: unknown setting"),
+      ("workers = 1\nworkers = 2", "a.conf, line 2, workers: the setting is already on line 1"),
       ("workers 3", "a.conf, line 1: \"workers 3\" is not a setting"),
       ("[serve]", "a.conf, line 1: \"[serve]\" is not a setting"),
       ("= 3", "a.conf, line 1: \"= 3\" is not a setting"),
@@ -58,19 +58,19 @@ struct FailureTests {
     #expect(failure("serve --config a.conf", files: ["a.conf": text])?.description == expected)
   }
 
-  @Test("Settings of other commands may stand in the file")
+  @Test("The file may contain settings of other commands")
   func settingsOfOthers() {
     #expect(failure("device --config a.conf", files: ["a.conf": "workers = x"]) == nil)
   }
 
-  @Test("The file in the data directory cannot move the data directory")
+  @Test("The file in the data directory cannot change the data directory")
   func circularData() {
     let files = ["./apus-data/apus.conf": "data = /elsewhere"]
     #expect(failure("serve", files: files)?.origin != nil)
   }
 
   @Test(
-    "What is one slip away is offered",
+    "A near miss gets a suggestion",
     arguments: [
       ("sevre", "Did you mean `apus serve`?"),
       ("completion bash", "Did you mean `apus completions`?"),
@@ -90,7 +90,7 @@ struct FailureTests {
         == "\"\(value.prefix(57))...\" is not a whole number from 0 to 256")
   }
 
-  @Test("What is far from everything gets no suggestion")
+  @Test("A word unlike any other gets no suggestion")
   func noSuggestion() {
     #expect(failure("xyzzy")?.remedy == "`apus help` lists the commands.")
   }

@@ -13,10 +13,10 @@ private func address(_ host: String, _ port: UInt16) -> ListenAddress.Place {
   .address(HostPort(host: host, port: port))
 }
 
-@Suite("Where doors listen")
+@Suite("Listener addresses")
 struct ListenAddressTests {
   @Test(
-    "Listen addresses are ports and addresses between commas, or off",
+    "Listen addresses are ports, addresses separated by commas, or off",
     arguments: [
       ("off", []), ("0", [.everywhere(port: 0)]), ("*:80", [.everywhere(port: 80)]),
       ("127.0.0.1:1,[::1]:2", [address("127.0.0.1", 1), address("::1", 2)]),
@@ -29,7 +29,7 @@ struct ListenAddressTests {
     #expect(read(text)?.map(\.place) == expected, "where modifiers are allowed")
   }
 
-  @Test("Modifiers stand behind each address, and behind no other")
+  @Test("A modifier applies only to its address")
   func modifiers() {
     #expect(
       read("2195,10.0.0.7:3195+legacy-tls+confirm,[::1]:3196+strict,*:1+confirm+lenient") == [
@@ -40,7 +40,7 @@ struct ListenAddressTests {
       ])
   }
 
-  @Test("Addresses with the same modifiers, in whatever order, share a door")
+  @Test("Addresses with the same modifiers, in any order, share a listener")
   func groups() throws {
     let syntax = ValueSyntax<ListenAddresses>.listen(
       port: 2195, allowed: Set(ListenModifier.allCases))
@@ -55,7 +55,7 @@ struct ListenAddressTests {
   }
 
   @Test(
-    "A wrong modifier is named, with what would be right",
+    "An error names a wrong modifier and suggests the right one",
     arguments: [
       (
         "gateway", "1,2+confrim",
@@ -80,21 +80,21 @@ struct ListenAddressTests {
         "has +lenient and +strict at one address; keep one of them"
       ),
       ("gateway", "1+confirm+confirm", "has +confirm twice; write it once"),
-      ("gateway", "1+", "has a + with no modifier behind it"),
-      ("gateway", "1++strict", "has a + with no modifier behind it"),
-      ("gateway", "off+strict", "has a modifier behind off; a listener that is off takes none"),
+      ("gateway", "1+", "has a + without a modifier"),
+      ("gateway", "1++strict", "has a + without a modifier"),
+      ("gateway", "off+strict", "has a modifier after off; a listener that is off takes none"),
       (
         "gateway", "+strict",
-        "is neither a port, nor addresses between commas such as "
+        "is neither a port, nor addresses separated by commas such as "
           + "127.0.0.1:2195,[::1]:2195, nor off"
       ),
       (
         "feedback", "1+confirm",
-        "has +confirm, which only gateway listeners take; this one takes +legacy-tls"
+        "has +confirm, which only gateway listeners accept; this one accepts +legacy-tls"
       ),
       (
         "feedback-development", "1+legacy-tls+lenient",
-        "has +lenient, which only gateway listeners take; this one takes +legacy-tls"
+        "has +lenient, which only gateway listeners accept; this one accepts +legacy-tls"
       ),
       ("feedback", "1+legacy", "has +legacy, which is not +legacy-tls"),
       (
@@ -103,13 +103,13 @@ struct ListenAddressTests {
       ),
       (
         "http2", "127.0.0.1:1+strict",
-        "has +strict, which only gateway listeners take; leave it out"
+        "has +strict, which only gateway listeners accept; leave it out"
       ),
       (
         "courier-development", "1+legacy-tls",
-        "has +legacy-tls, which only gateway and feedback listeners take; leave it out"
+        "has +legacy-tls, which only gateway and feedback listeners accept; leave it out"
       ),
-      ("courier", "1+fast", "has +fast, but this listener takes no modifiers; leave it out"),
+      ("courier", "1+fast", "has +fast, but this listener accepts no modifiers; leave it out"),
     ])
   func mistakes(door: String, text: String, expected: String) {
     #expect(
@@ -117,7 +117,7 @@ struct ListenAddressTests {
         == "--\(door)-listen: \"\(text)\" \(expected)")
   }
 
-  @Test("Only what each door takes is taken by it")
+  @Test("Each listener accepts only its own modifiers")
   func allowed() throws {
     for modifier in ListenModifier.allCases {
       for (door, takes) in [
@@ -132,7 +132,7 @@ struct ListenAddressTests {
   }
 
   @Test(
-    "Two doors cannot share a port of an address",
+    "Two listeners cannot share a port of an address",
     arguments: [
       ("127.0.0.1:1", "127.0.0.1:1", true), ("127.0.0.1:1", "127.0.0.1:2", false),
       ("127.0.0.1:1", "127.0.0.2:1", false), ("0.0.0.0:1", "127.0.0.2:1", true),
@@ -148,10 +148,10 @@ struct ListenAddressTests {
   }
 }
 
-@Suite("Where consoles listen")
+@Suite("Console addresses")
 struct ConsolePlaceTests {
   @Test(
-    "A port, an address in numbers, or both; the rest is as usual",
+    "A port, a numeric address, or both; the rest has defaults",
     arguments: [
       ("8080", "127.0.0.1:8080"), ("0", "127.0.0.1:0"), ("0.0.0.0", "0.0.0.0:2191"),
       ("192.0.2.1:80", "192.0.2.1:80"), ("::1", "[::1]:2191"), ("[::]", "[::]:2191"),

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Output")
 struct OutputTests {
-  @Test("What is printed as JSON is one line, whatever is in it")
+  @Test("JSON output is one line, whatever it contains")
   func escaping() {
     let value = JSONValue.members([
       "a": .string("\"\\/\n\r\t\u{0}\u{1b}ü😀"), "absent": nil, "b": .strings(["x"]),
@@ -34,9 +34,9 @@ struct OutputTests {
   }
 
   @Test(
-    "There is one payload",
+    "Exactly one payload option is required",
     arguments: [
-      ("", "there is nothing to send"), ("--title=", nil),
+      ("", "the notification has no payload"), ("--title=", nil),
       ("--alert a --payload {}", "the payload is given in more than one way"),
       ("--payload-file a --payload {}", "the payload is given in more than one way"),
     ])
@@ -50,7 +50,7 @@ struct OutputTests {
   }
 
   @Test(
-    "A notification that shows nothing is a background one, at the priority that those must have")
+    "A notification that shows nothing becomes a background push with the required priority")
   func background() throws {
     let silent = try message("--content-available")
     #expect(silent.pushType == .background && silent.priority == .powerSaving)
@@ -79,7 +79,7 @@ struct OutputTests {
       card(
         payload, texts: ["Door", "It rang.\nTwice, and nobody went to see who it was."],
         isFromStorage: true) == """
-          ┌─ com.example.app · 12:00:00 · was kept
+          ┌─ com.example.app · 12:00:00 · was stored
           │ Door
           │ It rang.
           │ Twice, and nobody went to see who it was.
@@ -91,13 +91,13 @@ struct OutputTests {
   }
 
   @Test(
-    "A payload that says nothing to a person is shown as it came",
+    "A payload without visible text is shown unchanged",
     arguments: [#"{"aps":{}}"#, "{\"aps\":", "[]"])
   func plainCard(payload: String) {
     #expect(card(payload).contains("│ \(payload)\n"))
   }
 
-  @Test("A payload cannot steer the terminal")
+  @Test("A payload cannot control the terminal")
   func harmless() {
     let text = card("{\"aps\":{}}", texts: ["\u{1b}]0;x\u{07}\u{9b}2J\u{202e}gpj.exe"])
     #expect(text.contains("│ \u{fffd}]0;x\u{fffd}\u{fffd}2J\u{fffd}gpj.exe\n"))

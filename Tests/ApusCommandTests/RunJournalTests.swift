@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusCommand
 
-@Suite("From the results of a run the next one knows what was sent")
+@Suite("The results of a run tell the next one what was sent")
 struct RunJournalTests {
   private func journal(_ lines: String) throws -> RunJournal {
     var journal = RunJournal()
@@ -17,7 +17,7 @@ struct RunJournalTests {
 
   private static let run = #"{"run":"123E4567-E89B-12D3-A456-426614174000","list":"f"}"#
 
-  @Test("Rows that were not begun are unseen, those without an outcome in doubt")
+  @Test("Rows that were not started are unseen, those without an outcome are doubtful")
   func states() throws {
     let journal = try journal(
       """
@@ -43,7 +43,7 @@ struct RunJournalTests {
     #expect(journal.rowCount == 9)
   }
 
-  @Test("A row that is begun again is in doubt again, whatever was known of it")
+  @Test("A row that is started again is doubtful again, whatever its earlier state")
   func again() throws {
     let lines = """
       \(Self.run)
@@ -57,7 +57,7 @@ struct RunJournalTests {
     #expect(journal.state(of: 1) == .doubtful && journal.state(of: 2) == .settled)
   }
 
-  @Test("What is written is read, and an id belongs to a row for good")
+  @Test("Written results can be read, and a row keeps its id")
   func roundTrip() throws {
     let run = NotificationID(high: 1, low: .max)
     let outcomes: [RowOutcome] = [
@@ -84,7 +84,7 @@ struct RunJournalTests {
   }
 
   @Test(
-    "A file that is none of results, or has a hole, is refused",
+    "A file without results, or with a gap, is rejected",
     arguments: [
       #"{"row":1}"#, run + "\n" + #"{"started":{"first":2,"last":3,"digest":"1"}}"#,
       run + "\n" + #"{"started":{"first":1,"last":0,"digest":"1"}}"#,
@@ -96,7 +96,7 @@ struct RunJournalTests {
     #expect(throws: RecordProblem.self) { try journal(lines) }
   }
 
-  @Test("A digest tells where one row ends and the next begins")
+  @Test("A digest depends on the boundaries of rows")
   func digest() {
     func digest(_ rows: String...) -> UInt64 {
       var digest = RowDigest()
@@ -111,7 +111,7 @@ struct RunJournalTests {
   }
 }
 
-@Suite("What a run came to, and when it should end")
+@Suite("The totals of a run, and when it should end")
 struct RunTallyTests {
   private let dead = RowOutcome.rejected(
     status: 410, reason: "Unregistered", timestampMilliseconds: 1)
@@ -131,11 +131,11 @@ struct RunTallyTests {
                     3  rejected
                     1  unknown
                     1  invalid
-                    2  left in doubt
+                    2  left doubtful
                     3    410 Unregistered
                     1    has no token
                     1    timed out
-          2.0 s, 619 a second
+          2.0 s, 619 per second
 
         """)
     #expect(
@@ -145,7 +145,7 @@ struct RunTallyTests {
         + #""reasons":{"410 Unregistered":3,"has no token":1,"timed out":1}}"#)
   }
 
-  @Test("A refused credential ends a run, and a token that is refused does not")
+  @Test("A rejected credential ends a run, a rejected device token does not")
   func credential() {
     var tally = RunTally()
     tally.note(dead)
@@ -156,7 +156,7 @@ struct RunTallyTests {
     #expect(tally.stop == .credentialRefused(reason: "ExpiredProviderToken"))
   }
 
-  @Test("A service that was never reached ends a run, one that was reached does not")
+  @Test("Only a service that was never reached ends a run")
   func unreachable() {
     func run(first: RowOutcome?) -> RunTally.Stop? {
       var tally = RunTally()
@@ -171,7 +171,7 @@ struct RunTallyTests {
     #expect(run(first: .accepted(uniqueID: nil)) == nil)
   }
 
-  @Test("A short list too ends in word of a service that was never reached")
+  @Test("A short list also reports a service that was never reached")
   func unreachableShort() {
     var tally = RunTally()
     tally.finish()
@@ -182,7 +182,7 @@ struct RunTallyTests {
     #expect(tally.stop == .unreachable(cause: "refused"))
   }
 
-  @Test("However many reasons a service invents, they are bounded")
+  @Test("The number of counted reasons is bounded")
   func bounded() {
     var tally = RunTally()
     for number in 0..<1000 {
@@ -192,7 +192,7 @@ struct RunTallyTests {
   }
 }
 
-@Suite("A run shows how far it is, and keeps its pace")
+@Suite("Progress and pace of a run")
 struct ProgressTests {
   private func line(_ read: Int64, of list: Int64?, columns: Int) -> String {
     ProgressLine(
@@ -209,14 +209,14 @@ struct ProgressTests {
     ).text(columns: 100)
   }
 
-  @Test("It goes by the rows that have an outcome, not by those that were read")
+  @Test("Progress counts rows with an outcome, not rows read")
   func outcomes() {
     #expect(line(done: 100).hasPrefix(" 10% █"))
     #expect(line(done: 100).hasSuffix("9:00 left"))
     #expect(line(done: 500).hasPrefix(" 50% █"))
   }
 
-  @Test("The time left goes by the rows of this run alone")
+  @Test("The time left is based on the rows of this run only")
   func resumed() {
     #expect(line(done: 100, settledBefore: 100).hasPrefix(" 20% █"))
     #expect(line(done: 100, settledBefore: 100).hasSuffix("8:00 left"))
@@ -228,14 +228,14 @@ struct ProgressTests {
     #expect(
       line(50, of: 100, columns: 100)
         == " 50% " + String(repeating: "█", count: 15) + String(repeating: "░", count: 15)
-        + " 520,000 done, 12 failed, 8,000 a second, 1:05 left")
-    #expect(line(1, of: nil, columns: 100) == "520,000 done, 12 failed, 8,000 a second")
+        + " 520,000 done, 12 failed, 8,000 per second, 1:05 left")
+    #expect(line(1, of: nil, columns: 100) == "520,000 done, 12 failed, 8,000 per second")
     #expect(line(100, of: 100, columns: 90).hasPrefix("100% █"))
     #expect(line(200, of: 100, columns: 90).hasPrefix("100% █"))
     for columns in 1...120 { #expect(line(50, of: 100, columns: columns).count <= columns) }
   }
 
-  @Test("Rows go at their pace, and a pause is not made up for by a flood")
+  @Test("Rows keep their pace, and a pause is not followed by a burst")
   func pace() {
     var pace = Pace(rowsPerSecond: 100)
     var now: UInt64 = 1_000_000_000_000

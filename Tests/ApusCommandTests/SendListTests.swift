@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusCommand
 
-@Suite("A list of recipients is read as it is written")
+@Suite("Reading a list of recipients")
 struct RecordReaderTests {
   /// The rows of a list that comes in pieces of so many bytes.
   private func read(_ list: String, pieces size: Int = .max) throws -> [Record] {
@@ -19,7 +19,7 @@ struct RecordReaderTests {
     }
   }
 
-  @Test("It says after each row how many bytes of the list are read")
+  @Test("The number of bytes read is known after each row")
   func readBytes() throws {
     var reader = RecordReader()
     reader.append(Array("token\n0a\n\n0b\r\n0".utf8))
@@ -36,7 +36,7 @@ struct RecordReaderTests {
   }
 
   @Test(
-    "Tokens, tables and JSON lines, with any end of a line",
+    "Tokens, tables and JSON lines, with any line ending",
     arguments: [
       ("0a\n0b\n", "tokens"), ("0a\r\n\r\n 0b ", "tokens"), ("token\n0a\n0b\n", "csv"),
       ("token\n\"0a\"\n0b", "csv"), ("{\"token\":\"0a\"}\n\n{\"token\":\"0b\"}", "jsonl"),
@@ -51,7 +51,7 @@ struct RecordReaderTests {
     #expect(try read(list).map(\.number) == [1, 2])
   }
 
-  @Test("A table's cells may have commas, quotation marks and ends of lines in them (RFC 4180)")
+  @Test("Cells of a table may contain commas, quotation marks and line breaks (RFC 4180)")
   func table() throws {
     let list = "name,token,note\r\n\"Smith, J.\",0a,\"he said \"\"hi\"\"\nand left\"\r\n,0b,\n"
     #expect(
@@ -62,14 +62,14 @@ struct RecordReaderTests {
       ])
   }
 
-  @Test("It makes no difference in which pieces a list comes", arguments: [1, 2, 3, 7, 64])
+  @Test("The chunks in which a list arrives make no difference", arguments: [1, 2, 3, 7, 64])
   func pieces(size: Int) throws {
     let list = "token,name\r\n0a,\"a\nb\"\"\"\n\n0b,ü\n0c,d"
     #expect(try read(list, pieces: size) == read(list))
     #expect(try read(list).count == 3)
   }
 
-  @Test("A bad row is a row, and the next one is read all the same")
+  @Test("After a bad row the next one is still read")
   func badRows() throws {
     #expect(
       try fields("token,a\n0a\n0b,c\n\"0\"x,c\n") == [
@@ -80,7 +80,7 @@ struct RecordReaderTests {
   }
 
   @Test(
-    "What is no list is told",
+    "A file that is not a list is rejected with a reason",
     arguments: [
       "name,id\n1,2\n", "token,token\n1,2\n",
       "token,a\n0a,\"" + String(repeating: "x", count: RecordReader.rowBytes),
@@ -88,7 +88,7 @@ struct RecordReaderTests {
   func noList(list: String) { #expect(throws: RecordProblem.self) { try read(list) } }
 }
 
-@Suite("Fields of a row stand in the message")
+@Suite("Fields of a row in the message")
 struct TemplateTests {
   private let fields: [String: JSONValue] = [
     "name": .string("Jo \"J\""), "n": .integer(3), "empty": .string(""), "text": .string("7"),
@@ -96,7 +96,7 @@ struct TemplateTests {
   ]
 
   @Test(
-    "A text takes over values, and what else it was told",
+    "A text template inserts values and defaults",
     arguments: [
       ("plain", "plain"), ("Hello {{name}}!", "Hello Jo \"J\"!"), ("{{ n }}/{{n}}", "3/3"),
       ("{{empty}}", ""), ("{{empty|friend}}", "friend"), ("{{nobody|a|b}}", "a|b"),
@@ -106,7 +106,7 @@ struct TemplateTests {
     #expect(try TextTemplate(template).text(fields) == expected)
   }
 
-  @Test("A text that is one field is the field's value")
+  @Test("A text that is a single field becomes the field's value")
   func value() throws {
     #expect(try TextTemplate("{{n}}").value(fields) == .integer(3))
     #expect(try TextTemplate("{{text}}").value(fields) == .string("7"))
@@ -115,7 +115,7 @@ struct TemplateTests {
     #expect(try TextTemplate("{{n}}.").value(fields) == .string("3."))
   }
 
-  @Test("A row without the field has no message; a template with a slip is none")
+  @Test("A missing field makes a row invalid; a malformed template is rejected")
   func problems() throws {
     #expect(throws: RowProblem.self) { try TextTemplate("{{nobody}}").text(fields) }
     #expect(throws: RowProblem.self) { try TextTemplate("{{name:json}}").text(fields) }
@@ -123,7 +123,7 @@ struct TemplateTests {
     #expect(throws: ValueProblem.self) { try TextTemplate("{{}}") }
   }
 
-  @Test("In JSON only strings are templates, and all else stays as it is spelled")
+  @Test("In JSON only strings are templates; everything else stays unchanged")
   func payload() throws {
     let json = #"{ "{{n}}": 1.50, "a":"{{name}} \\ {{n}}","b":["{{n}}"],"c":12345678901234567890}"#
     let template = try PayloadTemplate(json: Array(json.utf8))
@@ -139,7 +139,7 @@ struct TemplateTests {
         number: 1, bytes: [], fields: .good(row.merging(["token": .string("0A")]) { a, _ in a })))
   }
 
-  @Test("A row says for itself what its fields name")
+  @Test("Fields of a row override options")
   func ownFields() throws {
     let message = try message(
       "--alert Hi --priority 10 --collapse-id {{n}}-x",
@@ -157,12 +157,12 @@ struct TemplateTests {
   }
 
   @Test(
-    "A row that makes no message says why",
+    "A row without a valid message gives the reason",
     arguments: [
       (["token": JSONValue.string("xyz")], "has a token that is not a device token"),
       (["priority": .string("7")], "has a priority that is not one of"),
       (["payload": .string("[]")], "has a payload that is not a JSON object"),
-      (["expiration": .bool(true)], "has a expiration that is no text"),
+      (["expiration": .bool(true)], "has a expiration that is not a text"),
     ])
   func badFields(row: [String: JSONValue], problem: String) {
     do {
@@ -175,7 +175,7 @@ struct TemplateTests {
   }
 }
 
-@Suite("Keys are set, and texts shortened, in any payload")
+@Suite("Setting keys and shortening texts in any payload")
 struct PayloadEditTests {
   private func payload(_ line: String) throws -> String {
     try Message(invocation("send --token ab " + line)) { _ in #"{"a":{"b":1},"c":"# + "2}" }.payload
@@ -192,12 +192,12 @@ struct PayloadEditTests {
     ])
   func set(line: String, expected: String) throws { #expect(try payload(line) == expected) }
 
-  @Test("What is no key is told", arguments: ["a", "=b", "a..b=c", ".a=c"])
+  @Test("An invalid key is rejected with a reason", arguments: ["a", "=b", "a..b=c", ".a=c"])
   func noKey(text: String) {
     #expect(failure("send --token ab --set \(text)")?.code == .usage)
   }
 
-  @Test("The text gives way, wherever it stands, and nothing else")
+  @Test("Only the text is shortened, wherever it is")
   func shorten() {
     let long = String(repeating: "ä", count: 100)
     let short = PayloadShortening.shorten(#"{"aps":{"alert":"\#(long)"},"n":1}"#, toBytes: 60)
@@ -213,10 +213,10 @@ struct PayloadEditTests {
   }
 }
 
-@Suite("Where a list is sent, and by whom it is vouched for")
+@Suite("The service to send to, and its authorities")
 struct ProviderDoorTests {
   @Test(
-    "A service is a host with or without a port, or Apple's by name",
+    "A service is a host with or without a port, or a short name of Apple's",
     arguments: [
       ("localhost:2197", "localhost:2197", false),
       ("push.example.com", "push.example.com:2197", false),
@@ -233,7 +233,7 @@ struct ProviderDoorTests {
     #expect(provider.description == address && provider.isApple == isApple)
   }
 
-  @Test("One recipient or a list of them, and not both")
+  @Test("One recipient or a list of recipients, not both")
   func oneOrMany() throws {
     #expect(failure("send --alert a")?.problem == "--token is missing")
     #expect(failure("send --tokens f") == nil)

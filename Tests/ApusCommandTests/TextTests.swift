@@ -9,7 +9,7 @@ struct TextTests {
     return HelpText(program: .apus, columns: columns, isStyled: isStyled).text(for: command)
   }
 
-  @Test("The help of a command, as it is")
+  @Test("The help of a command")
   func snapshot() throws {
     #expect(
       try help("device") == """
@@ -18,63 +18,65 @@ struct TextTests {
 
         Usage: apus device [options]
 
-        The device presents the certificate when it connects. Its id is generated here;
-        device tokens refer to it. With --request its key is made elsewhere, and the
-        rest of the request is ignored.
+        The device presents the certificate when it connects. The device's id is
+        generated here; device tokens refer to it. With --request the key is made
+        elsewhere, and the rest of the request is ignored.
 
-        A device can also make its key itself and ask the running service for a
-        certificate, with a code from `apus code` or without. One without waits until it
-        is approved here; KEY is the SHA-256 of its public key, which both the device
-        and --pending show. Where the key of the devices' authority is not in the data
-        directory, those with a code wait as well: have the authority sign the request's
+        A device can also make its own key and ask the running service for a
+        certificate, with or without a code from `apus code`. Without a code it waits
+        until you approve it here; KEY is the SHA-256 of its public key, which both the
+        device and --pending show. If the key of the device authority is not in the data
+        directory, devices with a code wait as well: have the authority sign the request
         file and give the certificate with --certificate.
 
-        A retired device can no longer connect. Its tokens are dead from that time on:
-        providers learn of it from responses and from the feedback service, and
-        notifications waiting for it are discarded. The entry is in directory.conf,
-        which a running service reloads when it changes.
+        A retired device can no longer connect. Its tokens become invalid: providers
+        learn of it from responses and from the feedback service, and stored
+        notifications are discarded. The entry is in directory.conf, which a running
+        service reloads when it changes.
 
         What to issue
-          --name NAME             The device's name in its certificate, for people.
-                                  [default: device]
+          --name NAME             A readable name for the device, written into its
+                                  certificate. [default: device]
           --rsa BITS              Make an RSA key of 2048, 3072 or 4096 bits. [default:
                                   an ECDSA key on P-256]
-          --days N                Days for which it is valid. [default: 730]
-          --request FILE          Certify the key of this request (PKCS#10); the private
-                                  key stays where it is. Names in the request are
-                                  ignored.
-          --csr-out FILE          Issue nothing; make a key, and write a request for an
-                                  authority elsewhere.
+          --days N                Days for which the certificate is valid. [default:
+                                  730]
+          --request FILE          Certify the key of this request (PKCS#10). Names in
+                                  the request are ignored.
+          --csr-out FILE          Make a key and write a request for an external
+                                  authority; issue nothing.
 
         Device
-          --retire ID             Retire the device with this id; issues nothing. May be
+          --retire ID             Retire the device with this id; issue nothing. May be
                                   repeated.
-          --pending               List the devices that ask for a certificate and wait
-                                  for a decision.
-          --approve KEY           Issue the certificate to the one whose key begins with
+          --pending               List the devices whose certificate requests wait for a
+                                  decision.
+          --approve KEY           Issue a certificate to the device whose key begins
+                                  with these digits. May be repeated.
+          --reject KEY            Reject the request of the device whose key begins with
                                   these digits. May be repeated.
-          --reject KEY            Reject that one. May be repeated.
-          --certificate FILE      With --approve: the certificate, where the devices'
-                                  authority is kept elsewhere.
+          --certificate FILE      With --approve: the certificate, if the key of the
+                                  device authority is kept elsewhere.
 
-        A service elsewhere
-          --admin URL             Act on a service elsewhere: https://HOST:PORT of its
-                                  --admin-listen. [default: the data directory, on this
+        Remote service
+          --admin URL             Act on a remote service: https://HOST:PORT of its
+                                  --admin-listen. [default: the data directory on this
                                   machine; APUS_ADMIN]
           --token-file FILE       A file with the token from `apus admin add`, readable
                                   only by its owner. [default: the token itself in
                                   APUS_ADMIN_TOKEN; APUS_ADMIN_TOKEN_FILE]
           --admin-authority FILE  The certificate of the authority that signed that
                                   service's. [default: authority/service.crt in the data
-                                  directory, or else the system's; APUS_ADMIN_AUTHORITY]
+                                  directory, or else the system's authorities;
+                                  APUS_ADMIN_AUTHORITY]
 
         General
           --data DIR              Where the service keeps its keys, certificates and
                                   notifications. [default: ./apus-data; APUS_DATA]
-          --config FILE           A file of settings, `key = value` on each line.
-                                  [default: apus.conf in the data directory, if there;
-                                  APUS_CONFIG]
-          --json                  Print JSON on standard output, one object a line.
+          --config FILE           A file of settings, one `key = value` on each line.
+                                  [default: apus.conf in the data directory, if it
+                                  exists; APUS_CONFIG]
+          --json                  Print JSON on standard output, one object per line.
 
         Options with an upper-case name can be set as environment variables of that
         name, and in the configuration file as `name = value`, where the name is the
@@ -83,8 +85,8 @@ struct TextTests {
 
         Exit codes
           0  done
-          1  what was asked for did not happen: a push was rejected, a file not written
-          2  the command line, the environment or the configuration file has a mistake
+          1  the command failed: for example, a push was rejected or a file not written
+          2  the command line, the environment or the configuration file has an error
           3  the service cannot be reached, or a port is taken
           4  the data directory, a key or a certificate is missing or unusable
 
@@ -92,13 +94,13 @@ struct TextTests {
           A device:
             apus device --name kitchen-display
 
-          One whose software wants RSA:
+          A device whose software needs RSA:
             apus device --rsa 2048
 
-          One that asks for a certificate:
+          Approve a pending request:
             apus device --approve 1f2e3d4c
 
-          One that was lost:
+          After a device was lost:
             apus device --retire 0123456789abcdef
 
         """)
@@ -118,7 +120,7 @@ struct TextTests {
     }
   }
 
-  @Test("The width has bounds, and headings are bold only where that is wanted")
+  @Test("The width has bounds, and headings are bold only if requested")
   func style() throws {
     #expect(try help("serve", columns: 1) == help("serve", columns: 40))
     #expect(try help("serve", columns: 1000) == help("serve", columns: 100))
@@ -127,7 +129,7 @@ struct TextTests {
     #expect(try help("serve", isStyled: true).contains("\u{1b}[1mListeners\u{1b}[0m"))
   }
 
-  @Test("Help and manual page explain each modifier, and say what legacy TLS costs")
+  @Test("Help and manual page explain each modifier and the risk of legacy TLS")
   func modifiers() throws {
     let help = try help("serve", columns: 100)
     let manual = ManualPage.text(for: .apus, version: "1.0")
@@ -141,7 +143,7 @@ struct TextTests {
     }
   }
 
-  @Test("Completions offer a listener's usual port with each modifier that it takes")
+  @Test("Completions offer a listener's default port with each modifier that it accepts")
   func completedModifiers() {
     let offered = Dictionary(
       uniqueKeysWithValues: Program.apus.options.filter { $0.group == .listeners }
@@ -207,7 +209,7 @@ struct TextTests {
     }
   }
 
-  @Test("In the manual page no line of text is taken for a request")
+  @Test("No text line of the manual page is a request")
   func manualRequests() {
     let known: Set = [
       ".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".BR", ".I", ".RI", ".nf", ".fi", ".RS", ".RE",

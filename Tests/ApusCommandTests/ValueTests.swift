@@ -20,7 +20,7 @@ struct ValueTests {
   }
 
   @Test(
-    "Times have units",
+    "Durations have units",
     arguments: [
       ("90", 90), ("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), ("", nil), ("m", nil),
       ("-1", nil), ("+1", nil), ("1w", nil), ("1.5h", nil), ("9223372036854775807d", nil),
@@ -40,7 +40,7 @@ struct ValueTests {
   }
 
   @Test(
-    "A moment is a span before now, or a time as RFC 3339 writes it",
+    "A moment is a span before now, or an RFC 3339 time",
     arguments: [
       ("90", Moment.ago(90)), ("2h", .ago(7200)), ("7d", .ago(604_800)),
       ("1970-01-01T00:00:00Z", .at(0)), ("2023-11-14T22:13:20Z", .at(1_700_000_000_000)),
@@ -65,7 +65,7 @@ struct ValueTests {
   }
 
   @Test(
-    "A state is named by its label, or by the words that labels begin with",
+    "A state is named by its label, or by the first words of labels",
     arguments: [
       ("Received by APNs", [DeliveryState.received]), ("received", [.received]),
       ("delivered to device", [.delivered]), ("Delivered", [.delivered, .deliveredFromStorage]),
@@ -78,7 +78,7 @@ struct ValueTests {
     #expect((try? ValueSyntax<[DeliveryState]>.deliveryStates.read(text)) == expected)
   }
 
-  @Test("Each label, and each completion, names its state alone", arguments: DeliveryState.allCases)
+  @Test("Each label and each completion names exactly one state", arguments: DeliveryState.allCases)
   func labels(state: DeliveryState) throws {
     let syntax = ValueSyntax<[DeliveryState]>.deliveryStates
     #expect(try syntax.read(state.label.description) == [state])
@@ -90,7 +90,7 @@ struct ValueTests {
   }
 
   @Test(
-    "The ledger follows all, none or a part",
+    "The ledger follows all notifications, none or a fraction",
     arguments: [
       ("all", LedgerMode.all), ("off", .off), ("1/1", .all), ("1/100", .oneIn(100)), ("1/0", nil),
       ("2/3", nil), ("1/", nil), ("1/-3", nil), ("1/4294967296", nil), ("some", nil), ("", nil),
@@ -105,7 +105,7 @@ struct ValueTests {
     #expect(Expiration.at(0).seconds(now: 1000) == 0)
   }
 
-  @Test("Device tokens are given on in lower case")
+  @Test("Device tokens are converted to lower case")
   func token() throws {
     #expect(try ValueSyntax<String>.deviceToken.read("ABcd") == "abcd")
     let longest = String(repeating: "a", count: 2 * Limits.deviceTokenBytes)
@@ -147,7 +147,7 @@ struct TableTests {
     }
   }
 
-  @Test("Every default is a value that the option takes", arguments: programs)
+  @Test("Every default is a valid value of its option", arguments: programs)
   func defaults(program: Program) {
     for option in program.options {
       guard let text = option.defaultText else { continue }
@@ -190,7 +190,7 @@ struct TableTests {
     return words.filter { !$0.isEmpty }
   }
 
-  @Test("Every option belongs to commands that are there", arguments: programs)
+  @Test("Every option belongs to existing commands", arguments: programs)
   func commands(program: Program) {
     let names = Set(program.commands.map(\.name))
     for option in program.options {
@@ -199,13 +199,13 @@ struct TableTests {
     }
   }
 
-  @Test("Every command is one that the program knows how to run")
+  @Test("The program can run every command")
   func verbs() {
     #expect(Program.apus.commands.map(\.name) == Verb.allCases.map(\.rawValue))
     #expect(Program.bench.commands.map(\.name) == BenchVerb.allCases.map(\.rawValue))
   }
 
-  @Test("The service's defaults are those of its documentation")
+  @Test("The service's defaults match its documentation")
   func ports() {
     let ports = [
       "--http2-listen": "2197", "--http2-development-listen": "2198", "--courier-listen": "5223",

@@ -7,14 +7,14 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("The stand-in's API", .serialized)
+@Suite("The API of the development service", .serialized)
 struct APITests {
   private static func document() throws -> JSONValue {
     let bytes = PackageResources.openapi_json
     return try JSONValue(parsing: bytes.span)
   }
 
-  @Test("The description has each operation, with its path, its method and its parameters")
+  @Test("The description has each operation with its path, method and parameters")
   func description() async throws {
     let paths = try #require(try Self.document()["paths"]?.object)
     var described: Set<String> = []
@@ -38,7 +38,7 @@ struct APITests {
     #expect(described == Set(routes))
   }
 
-  @Test("The description's references lead somewhere, and its words are those that there are")
+  @Test("The description's references and enumerations are valid")
   func references() async throws {
     let document = try Self.document()
     let text = String(decoding: PackageResources.openapi_json, as: UTF8.self)
@@ -59,7 +59,7 @@ struct APITests {
     #expect(Set(effects) == Set(FaultEffect.Kind.allCases.map(\.rawValue)))
   }
 
-  @Test("What a push has is what the description says of it")
+  @Test("A push has the members of the description")
   func pushMembers() async throws {
     let push = CapturedPush(number: 1, exchange: ViolationTests.exchange())
     var writer = JSONWriter()
@@ -71,7 +71,7 @@ struct APITests {
     #expect(Set(members + ["payloadBase64"]) == Set(described ?? []))
   }
 
-  @Test("What is unknown, and what comes by way of another site, is refused")
+  @Test("Unknown operations and requests from other sites are rejected")
   func refusals() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -113,7 +113,7 @@ struct APITests {
     #expect(wrong.json["error"]?["column"]?.integer == 1)
   }
 
-  @Test("The page and its files are there, and may run nothing but themselves")
+  @Test("The console's files are served with a strict policy")
   func page() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -178,7 +178,7 @@ struct APITests {
     #expect(try await put(#"{"reset":true}"#)["offsetMilliseconds"]?.integer == 0)
   }
 
-  @Test("Two stand-ins on one port, or on one directory, say so")
+  @Test("A second service on the same port or directory fails with a clear message")
   func conflicts() async throws {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -197,7 +197,7 @@ struct APITests {
   }
 
   @Test(
-    "A directory that is kept gives the same key, tokens and devices again; a throw-away one goes")
+    "A kept directory preserves key, tokens and devices; a temporary one is deleted")
   func directories() async throws {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
     defer { try? FileManager.default.removeItem(at: folder) }

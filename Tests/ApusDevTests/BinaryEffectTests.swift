@@ -7,7 +7,7 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("What is armed through the API strikes a sender on the binary interface", .serialized)
+@Suite("Faults armed through the API apply to legacy senders", .serialized)
 final class BinaryEffectTests {
   private static let shared = Result { try Bench.lasting() }
 
@@ -43,7 +43,7 @@ final class BinaryEffectTests {
   }
 
   @Test(
-    "An error packet with every status, and nothing behind it is taken",
+    "An error packet with each status; nothing after the notification is accepted",
     arguments: BinaryStatus.allCases.filter { $0 != .noError })
   func errors(status: BinaryStatus) async throws {
     let gateway = try await send(#"{"type":"binaryError","status":"\#(status)"}"#)
@@ -52,7 +52,7 @@ final class BinaryEffectTests {
     #expect(try await inbox(2) == ["1 0 -", "2 \(status.rawValue) armed"])
   }
 
-  @Test("A packet that comes late leaves time to send what is lost")
+  @Test("A late error packet leaves time to send notifications that are lost")
   func late() async throws {
     let gateway = try await send(
       #"{"type":"binaryError","status":"invalidToken","lateMilliseconds":2000}"#)
@@ -81,13 +81,13 @@ final class BinaryEffectTests {
     #expect(try await inbox(pushes.count) == pushes)
   }
 
-  @Test("The connection ends in the middle of the packet, without a word")
+  @Test("The connection ends in the middle of the error packet")
   func cut() async throws {
     let end = try await send(#"{"type":"closeInTheMiddle"}"#).end()
     #expect(end.bytes == [8, 1, 0] && end.end != .closeNotify)
   }
 
-  @Test("One without an answer is thrown away, and the others go on")
+  @Test("A notification without a response is discarded, the others continue")
   func thrownAway() async throws {
     let gateway = try await send(#"{"type":"noAnswer"}"#)
     #expect(try await inbox(3) == ["1 0 -", "2 0 armed", "3 0 -"])
@@ -95,7 +95,7 @@ final class BinaryEffectTests {
     #expect(try gateway.end().bytes.isEmpty)
   }
 
-  @Test("The push that takes its device offline finds it offline")
+  @Test("A push that takes its device offline is stored")
   func offline() async throws {
     let gateway = try await send(#"{"type":"deviceOffline"}"#)
     #expect(try await inbox(3) == ["1 0 -", "2 0 armed", "3 0 -"])
@@ -109,7 +109,7 @@ final class BinaryEffectTests {
     #expect(back.json["connected"]?["production"]?.bool == true)
   }
 
-  @Test("A dead token is met with silence, and the feedback service tells since when")
+  @Test("An invalid token gets no response, and the feedback service lists it with its time")
   func deadToken() async throws {
     let gateway = try await send(
       #"{"type":"deadToken","timestampMilliseconds":1700000000999}"#)
@@ -127,7 +127,7 @@ final class BinaryEffectTests {
   }
 
   @Test(
-    "In lenient mode a token that the service did not make is listed as it was sent, to any reader")
+    "In lenient mode any reader sees an unknown token as it was sent")
   func foreignToken() async throws {
     let bench = try Bench { $0.isLenient = true }
     defer { bench.stop() }
@@ -148,7 +148,7 @@ final class BinaryEffectTests {
     #expect(try await listed(tokens[1], bench) == 1_600_000_000)
   }
 
-  @Test("A strict one has nothing for a reader whose certificate it does not know")
+  @Test("A strict service lists nothing for a reader with an unknown certificate")
   func foreignReader() async throws {
     #expect(throws: (any Error).self) { try bench.feedback(Bench.foreignIdentity()) }
   }

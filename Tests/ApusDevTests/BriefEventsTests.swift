@@ -9,7 +9,7 @@ import Testing
 @Suite("Events for a list")
 struct BriefEventsTests {
   @Test(
-    "They have what a list shows of a push, and neither its headers nor a payload that is shown")
+    "Brief events have what a list shows, without headers and payload")
   func brief() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -29,7 +29,7 @@ struct BriefEventsTests {
     #expect(text == #"{"aps":{"content-available":1},"order":7}"#)
   }
 
-  @Test("What brief is must be said as the description has it")
+  @Test("The parameter brief must be true or false")
   func wrong() async throws {
     let bench = try Bench()
     defer { bench.stop() }

@@ -29,7 +29,7 @@ struct DeviceTests {
     return answer.json
   }
 
-  @Test("A device that was offline gets what was stored, rendered in its language")
+  @Test("An offline device later gets stored pushes, rendered in its language")
   func offline() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -61,7 +61,7 @@ struct DeviceTests {
     #expect(both.first?["rendering"]?["language"]?.string == "fr")
   }
 
-  @Test("A removed app's token is dead, and comes back new when the app is installed again")
+  @Test("A removed app's token is invalid, and a reinstalled app gets a new one")
   func apps() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -84,7 +84,7 @@ struct DeviceTests {
     #expect(try await shown(bench, count: 1).count == 1)
   }
 
-  @Test("A device whose user wants no notifications shows none")
+  @Test("A device with notifications disabled shows none")
   func disabled() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -97,7 +97,7 @@ struct DeviceTests {
     #expect(list.map { $0["rendering"]?["body"]?.string } == ["Yes"])
   }
 
-  @Test("The composer sends over the provider door, to a device or a token")
+  @Test("The composer sends through the provider listener, to a device or a token")
   func composer() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -120,7 +120,7 @@ struct DeviceTests {
     #expect(refused.json["verdict"]?["status"]?.integer == 400)
   }
 
-  @Test("The composer's answer has the violations of a push that was accepted")
+  @Test("The composer's response has the violations of an accepted push")
   func violations() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -133,7 +133,7 @@ struct DeviceTests {
     #expect(odd.json["violations"]?.array?.first?["message"]?.string != nil, "\(odd.text)")
   }
 
-  @Test("Devices are made and taken away")
+  @Test("Devices are made and removed")
   func lifecycle() async throws {
     let bench = try Bench()
     defer { bench.stop() }

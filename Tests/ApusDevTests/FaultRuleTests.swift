@@ -5,7 +5,7 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("Which pushes a fault strikes")
+@Suite("Which pushes a fault applies to")
 struct FaultRuleTests {
   static func rule(_ text: String) throws(InputFault) -> FaultRule {
     try FaultRule(JSONText.parse(Array(text.utf8)), id: 1)
@@ -18,7 +18,7 @@ struct FaultRuleTests {
   }
 
   @Test(
-    "n-th, every n-th and so often strike as they say",
+    "nth, every and times select the right pushes",
     arguments: [
       ("", [1, 2, 3, 4, 5, 6]), (#","times":2"#, [1, 2]), (#","nth":3"#, [3]),
       (#","every":2"#, [2, 4, 6]), (#","every":2,"times":2"#, [2, 4]), (#","rate":0"#, []),
@@ -29,7 +29,7 @@ struct FaultRuleTests {
     #expect(Self.struck(rule, of: 6) == expected)
   }
 
-  @Test("A share of pushes follows from its seed alone")
+  @Test("The seed alone selects a share of pushes")
   func seeds() throws {
     let text = #"{"effect":{"type":"noAnswer"},"rate":0.25,"seed":7}"#
     let first = Self.struck(try Self.rule(text), of: 4000)
@@ -50,7 +50,7 @@ struct FaultRuleTests {
     #expect(rule.isSpent && rule.matched == 2 && rule.struck == 1)
   }
 
-  @Test("Each effect becomes what the service does")
+  @Test("Each effect is parsed")
   func effects() throws {
     let table: [(String, PlannedFault.Effect)] = [
       (
@@ -92,7 +92,7 @@ struct FaultRuleTests {
   }
 
   @Test(
-    "What is wrong with a rule is said with its place",
+    "Faults of a rule have a position",
     arguments: [
       (#"{}"#, nil, 1, 1),
       (#"{"effect":{"type":"explode"}}"#, "effect.type", 1, 12),
@@ -120,7 +120,7 @@ struct FaultRuleTests {
     }
   }
 
-  @Test("A file of rules is taken whole or not at all, and its faults have line and column")
+  @Test("A file of rules is added completely or not at all, and its faults have line and column")
   func files() throws {
     let desk = FaultDesk()
     let bad = """
@@ -144,7 +144,7 @@ struct FaultRuleTests {
     #expect(desk.decide(MatcherTests.facts)?.rule == "noAnswer")
   }
 
-  @Test("Rules for connections add up, and go with their removal")
+  @Test("Rules for connections combine, and end with their removal")
   func openings() throws {
     let desk = FaultDesk()
     let first = try desk.add(

@@ -7,7 +7,7 @@ import Testing
 @testable import ApusDev
 
 /// Faults as a test suite arms them, and as a provider meets them on the wire.
-@Suite("What is armed through the API strikes a provider on HTTP/2", .serialized)
+@Suite("Faults armed through the API apply to HTTP/2 providers", .serialized)
 final class HTTP2EffectTests {
   /// One for all of them: each arms its own, and takes it away.
   private static let shared = Result { try Bench.lasting() }
@@ -57,7 +57,7 @@ final class HTTP2EffectTests {
   }
 
   @Test(
-    "An answer as it is armed",
+    "A response as armed",
     arguments: [
       (#"{"type":"respond","status":503,"retryAfterSeconds":9}"#, "503 retry-after 9 "),
       (
@@ -85,7 +85,7 @@ final class HTTP2EffectTests {
     #expect(try await faults(2) == ["armed", nil])
   }
 
-  @Test("A delay holds one push up and no other, for as long as it says")
+  @Test("A delay holds up only its push, for the given time")
   func delay() async throws {
     let (provider, headers) = try await provider()
     try await bench.arm(#"{"type":"delay","milliseconds":2000}"#, #","nth":1"#)
@@ -100,7 +100,7 @@ final class HTTP2EffectTests {
     #expect(took >= 1990)
   }
 
-  @Test("No answer: the stream stays open beside others")
+  @Test("No response: the stream stays open next to others")
   func noAnswer() async throws {
     let (provider, headers) = try await provider()
     try await bench.arm(#"{"type":"noAnswer"}"#, #","nth":1"#)
@@ -112,7 +112,7 @@ final class HTTP2EffectTests {
   }
 
   @Test(
-    "RST_STREAM with a code by its name or number",
+    "RST_STREAM with a code given by name or number",
     arguments: [("\"refusedStream\"", 7), ("\"cancel\"", 8), ("11", 11)] as [(String, UInt32)])
   func reset(code: String, expected: UInt32) async throws {
     let (provider, headers) = try await provider()
@@ -128,7 +128,7 @@ final class HTTP2EffectTests {
 
   /// The push is stream 5, and stream 3 is held up behind it.
   @Test(
-    "GOAWAY with a last stream of choice",
+    "GOAWAY with a chosen last stream",
     arguments: [
       (#""lastStream":"all""#, 0x7fff_ffff, true), (#""lastStream":"none""#, 0, false),
       (#""lastStream":"thisOne""#, 5, true), (#""lastStream":"before""#, 3, false),
@@ -154,7 +154,7 @@ final class HTTP2EffectTests {
     if !isAnswered { #expect(provider.received.allSatisfy { $0.stream != stream }) }
   }
 
-  @Test("The connection ends in the middle of an answer, without a word")
+  @Test("The connection ends in the middle of a response")
   func cut() async throws {
     let (provider, headers) = try await provider()
     try await bench.arm(#"{"type":"closeInTheMiddle"}"#, #","times":1"#)
@@ -165,7 +165,7 @@ final class HTTP2EffectTests {
     #expect(try await faults(1) == ["armed"])
   }
 
-  @Test("Fewer streams and a small window are announced to the connections that follow")
+  @Test("New connections get fewer streams and a small window")
   func narrow() async throws {
     let (before, headers) = try await provider()
     try await bench.arm(
@@ -192,7 +192,7 @@ final class HTTP2EffectTests {
   }
 
   @Test(
-    "A bad certificate is shown as long as the rule is there",
+    "A bad certificate is presented while the rule is armed",
     arguments: ["expired", "foreign", "otherName"])
   func certificates(which: String) async throws {
     let (before, headers) = try await provider()
@@ -205,7 +205,7 @@ final class HTTP2EffectTests {
     _ = try bench.gateway()
   }
 
-  @Test("A share of pushes is struck, the same ones again with the same seed")
+  @Test("A fault applies to a share of pushes, the same ones with the same seed")
   func seeds() async throws {
     let (provider, headers) = try await provider()
     func run(_ seed: Int) async throws -> [Int] {
@@ -223,7 +223,7 @@ final class HTTP2EffectTests {
     #expect(try await run(8) != first)
   }
 
-  @Test("A device that a push takes offline gets it when it is back")
+  @Test("A device that a push takes offline gets the push when it reconnects")
   func offline() async throws {
     let (provider, headers) = try await provider()
     try await bench.arm(#"{"type":"deviceOffline"}"#, #","times":1"#)

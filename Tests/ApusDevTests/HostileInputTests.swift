@@ -5,7 +5,7 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("What is odd, large or wrong is kept as it came, or refused with its place", .serialized)
+@Suite("Odd, large or malformed input is kept unchanged, or rejected with a position", .serialized)
 final class HostileInputTests {
   private static let shared = Result { try Bench.lasting() }
 
@@ -27,7 +27,7 @@ final class HostileInputTests {
   }
 
   @Test(
-    "Markup, text from right to left, emoji and control characters come out as they went in",
+    "Markup, right-to-left text, emoji and control characters stay unchanged",
     arguments: [
       #"</script><script>alert(1)</script><img src=x onerror=alert(1)>&lt;&amp;'`${1}"#,
       "\u{202e}txt.exe\u{202c} \u{2066}\u{5d0}\u{5d1}\u{2069} \u{200f}",
@@ -54,7 +54,7 @@ final class HostileInputTests {
   }
 
   @Test(
-    "Bytes that are no text, and no JSON, are there as they came",
+    "Bytes that are neither text nor JSON stay unchanged",
     arguments: [
       Array(#"{"aps":{"alert":""#.utf8) + [0xff, 0xfe, 0xc0, 0x80] + Array(#""}}"#.utf8),
       [0, 1, 2, 3], Array("{\"aps\":".utf8), Array("[]".utf8),
@@ -73,7 +73,7 @@ final class HostileInputTests {
     }
   }
 
-  @Test("Deep nesting is shown as text where it is too deep for a tree", arguments: [8, 500, 1900])
+  @Test("JSON that is nested too deeply for a tree is shown as text", arguments: [8, 500, 1900])
   func depth(depth: Int) async throws {
     let payload = Self.nested(depth)
     let push = try await captured(Array(payload.utf8))
@@ -82,7 +82,7 @@ final class HostileInputTests {
     #expect(listed.json["pushes"]?.array?.first?["payloadText"]?.string == payload)
   }
 
-  @Test("A body that is nested too deeply is refused with its place")
+  @Test("A body that is nested too deeply is rejected with a position")
   func deepRequest() async throws {
     let answer = try await bench.ask(
       "POST", "/api/v1/pushes/count",
@@ -93,7 +93,7 @@ final class HostileInputTests {
   }
 
   @Test(
-    "What an operation does not know is refused with its place, whatever it is",
+    "Unknown members of any operation are rejected with a position",
     arguments: [
       ("POST", "pushes/wait", "{\n \"timeout\": 5}", "timeout", 2, 2),
       (
@@ -123,7 +123,7 @@ final class HostileInputTests {
     #expect(try await bench.ask("GET", "/api/v1/faults").json["faults"]?.array?.isEmpty == true)
   }
 
-  @Test("The memory that pushes may take is kept to, whatever their number")
+  @Test("The memory limit for pushes holds for any number of pushes")
   func memory() async throws {
     let bench = try Bench {
       $0.keep = 1000

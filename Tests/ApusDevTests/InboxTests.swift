@@ -6,9 +6,9 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("What the stand-in tells of pushes", .serialized)
+@Suite("What the development service reports about pushes", .serialized)
 struct InboxTests {
-  @Test("A push is captured with its answer, its way and what the device shows")
+  @Test("A push is captured with its response, its delivery path and what the device shows")
   func capture() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -46,7 +46,7 @@ struct InboxTests {
     #expect(authorization?.array?[1].string?.hasSuffix(".…") == true)
   }
 
-  @Test("A refusal is captured with its reason in words")
+  @Test("A rejection is captured with an explanation")
   func refusal() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -66,7 +66,7 @@ struct InboxTests {
     #expect(found["states"]?.array?.isEmpty == true)
   }
 
-  @Test("Pushes are listed newest first, by pages, and found by what is in them")
+  @Test("Pushes are listed newest first, in pages, and can be searched")
   func list() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -103,7 +103,7 @@ struct InboxTests {
     #expect(try await bench.wait("{}").first?["number"]?.integer == 6)
   }
 
-  @Test("Counting and asserting say what was seen; waiting ends with its time")
+  @Test("Counts and assertions report what was seen; a wait ends at its timeout")
   func assertions() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -151,7 +151,7 @@ struct InboxTests {
     try await sent
   }
 
-  @Test("The oldest pushes go where there is no room for them")
+  @Test("The oldest pushes are dropped at the limit")
   func bounds() async throws {
     let bench = try Bench { $0.keep = 3 }
     defer { bench.stop() }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("What goes through, and what goes wrong on purpose", .serialized)
+@Suite("Lenient acceptance and injected faults", .serialized)
 struct LenientTests {
-  @Test("A token and a topic that nobody knows get a device and an app, the same each time")
+  @Test("An unknown token and topic always get the same device and app")
   func adoption() async throws {
     let bench = try Bench { $0.isLenient = true }
     defer { bench.stop() }
@@ -32,7 +32,7 @@ struct LenientTests {
     #expect(shown["verdict"]?["notes"]?.array?.isEmpty == false)
   }
 
-  @Test("A fault strikes as armed, and its rule is named")
+  @Test("A fault applies as armed, and its rule is named")
   func faults() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -57,7 +57,7 @@ struct LenientTests {
     #expect(rules?.first?["spent"]?.bool == true)
   }
 
-  @Test("The hour of a provider token passes as fast as the clock is set")
+  @Test("Provider tokens expire by the service's clock")
   func clock() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -77,7 +77,7 @@ struct LenientTests {
     #expect(rejection.reason == .expiredProviderToken)
   }
 
-  @Test("What the API sends carries a token of the stand-in's time, wherever that was set to")
+  @Test("Pushes sent by the API have a token of the service's clock")
   func composerClock() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -92,7 +92,7 @@ struct LenientTests {
     }
   }
 
-  @Test("Events tell of a push, and who comes back goes on behind the last one that they had")
+  @Test("Events report a push, and a reader that reconnects continues after its last event")
   func events() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -115,7 +115,7 @@ struct LenientTests {
     stranger.stop()
   }
 
-  @Test("The example's test suite passes against a stand-in")
+  @Test("The example's test suite passes against the development service")
   func example() async throws {
     let bench = try Bench()
     defer { bench.stop() }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("A stand-in that listens elsewhere", .serialized)
+@Suite("A development service on another address", .serialized)
 struct LockedTests {
   private static let password = "a password of tests".replacingOccurrences(of: " ", with: "-")
 
@@ -16,7 +16,7 @@ struct LockedTests {
     }
   }
 
-  @Test("Everything but the page wants the password there")
+  @Test("Everything except the console's files needs the password")
   func password() async throws {
     let bench = try bench()
     defer { bench.stop() }
@@ -43,7 +43,7 @@ struct LockedTests {
     #expect(try await bench.ask("DELETE", "/api/v1/pushes", headers: foreign).status == 403)
   }
 
-  @Test("Whoever guesses is answered later and later, then not heard; the right one too late")
+  @Test("Wrong guesses are answered with growing delays, then rejected, like a late right one")
   func guesses() async throws {
     let bench = try bench()
     defer { bench.stop() }
@@ -67,7 +67,7 @@ struct LockedTests {
     }
   }
 
-  @Test("On loopback it is open as ever, and says so")
+  @Test("On loopback no password is needed")
   func loopback() async throws {
     let bench = try Bench()
     defer { bench.stop() }
@@ -75,7 +75,7 @@ struct LockedTests {
     #expect(try await bench.ask("GET", "/api/v1/status").status == 200)
   }
 
-  @Test("Passwords that are made differ, and are long enough to be taken")
+  @Test("Generated passwords differ and are long enough")
   func made() {
     let (one, other) = (DevPassword.make(), DevPassword.make())
     #expect(one != other && DevPassword.lengths.contains(one.utf8.count))

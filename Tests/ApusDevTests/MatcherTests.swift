@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("Which pushes a matcher means")
+@Suite("Which pushes a matcher selects")
 struct MatcherTests {
   static let facts = MatchFacts(
     token: "ab12", topic: "com.example.app", pushType: "alert", environment: "production",
@@ -20,7 +20,7 @@ struct MatcherTests {
   }
 
   @Test(
-    "A matcher matches what it says, and nothing else",
+    "A matcher selects exactly the described pushes",
     arguments: [
       (#"{}"#, true),
       (#"{"topic":"com.example.app"}"#, true),
@@ -52,7 +52,7 @@ struct MatcherTests {
   }
 
   @Test(
-    "What is wrong with a matcher is said with its place",
+    "Faults of a matcher have a position",
     arguments: [
       ("{\n  \"topc\": \"a\"\n}", "topc", 2, 3),
       ("{\"topic\": {\"contains\": 1}}", "topic.contains", 1, 12),
@@ -75,13 +75,13 @@ struct MatcherTests {
     }
   }
 
-  @Test("A rule for requests knows nothing of their answers")
+  @Test("A rule for requests cannot match responses")
   func requestFields() throws {
     #expect(throws: InputFault.self) { try Self.matcher(#"{"status":200}"#, ofRequests: true) }
     #expect(try Self.matcher(#"{"token":"ab12"}"#, ofRequests: true).matches(Self.facts))
   }
 
-  @Test("Patterns that could take the machine's memory are refused")
+  @Test("Patterns that would use too much memory are rejected")
   func patterns() throws {
     #expect(throws: InputFault.self) { try Pattern(String(repeating: "a", count: 201)) }
     #expect(throws: InputFault.self) { try Pattern("(((a{99}){99}){99})") }

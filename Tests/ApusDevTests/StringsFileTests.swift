@@ -21,7 +21,7 @@ struct StringsFileTests {
       ])
   }
 
-  @Test("UTF-16 of either order, and a mark of UTF-8, are read")
+  @Test("UTF-16 of either byte order and UTF-8 with a byte order mark are read")
   func encodings() throws {
     let text = "\"A\" = \"ü😀\";"
     var (little, big): ([UInt8], [UInt8]) = ([0xff, 0xfe], [0xfe, 0xff])
@@ -35,7 +35,7 @@ struct StringsFileTests {
   }
 
   @Test(
-    "What is wrong is said with line and column",
+    "Faults have line and column",
     arguments: [
       ("\"A\" = \"b\"\n\"C\" = \"d\";", 2, 1),
       ("\"A\" \"b\";", 1, 5),
@@ -54,7 +54,7 @@ struct StringsFileTests {
     }
   }
 
-  @Test("A language has the texts of its base language, and one without any those of the default")
+  @Test("A language falls back to its base language, then to the default")
   func languages() throws {
     let book = DeviceBook()
     for (language, text) in [("en", "Hello"), ("de", "Hallo"), ("de-AT", "Servus")] {

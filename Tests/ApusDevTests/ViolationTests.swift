@@ -8,7 +8,7 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("What is wrong with how providers send")
+@Suite("Violations in the way providers send")
 struct ViolationTests {
   /// A push as a provider might send it.
   static func exchange(
@@ -31,7 +31,7 @@ struct ViolationTests {
 
   static func rules(_ violations: [Violation]) -> [String] { violations.map(\.rule) }
 
-  @Test("The third connection for one push in a minute is one too many")
+  @Test("The third connection with a single push in a minute is a violation")
   func connections() {
     var watch = ConnectionWatch()
     var found: [UInt64] = []
@@ -56,7 +56,7 @@ struct ViolationTests {
     #expect(watch.closed(rested.request.connection, nowMilliseconds: 99_000) == nil)
   }
 
-  @Test("A provider token that is followed too soon is noticed on any connection")
+  @Test("A provider token refreshed too early is a violation on any connection")
   func providerTokens() {
     var watch = ConnectionWatch()
     func note(_ issuedAt: Int64, _ connection: UInt64) -> [String] {
@@ -71,7 +71,7 @@ struct ViolationTests {
   }
 
   @Test(
-    "Haste after a refusal that asks for patience is noticed, and a dead token that is used again")
+    "A retry that is too fast, and reuse of an invalid token, are violations")
   func refusals() {
     var watch = ConnectionWatch()
     func note(_ milliseconds: Int64, _ status: Int, _ payload: String = "{}") -> [String] {
@@ -113,7 +113,7 @@ struct ViolationTests {
     #expect(state.report.count(atLeast: .note) > state.report.count(atLeast: .error))
   }
 
-  @Test("JUnit XML has the same cases each time, is well-formed, and fails where a rule was broken")
+  @Test("JUnit XML always has the same cases, is well-formed, and fails broken rules")
   func junit() throws {
     let clean = state([#"{"aps":{"alert":"A"}}"#]).report.junit()
     let broken = state([#"{"aps":{"alert":"A","a<b>&\"\u0001":1}}"#, "[]"]).report.junit()

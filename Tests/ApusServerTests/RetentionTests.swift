@@ -81,7 +81,7 @@ struct RetentionTests {
   @Test(
     "An invalid number is rejected with its line",
     arguments: [
-      ("many", "retain must be how many notifications wait, not \"many\""),
+      ("many", "retain must be a number of notifications, not \"many\""),
       ("0", "app \"com.example.app\" retains 0 notifications for a device: choose 1 to 100"),
       ("101", "app \"com.example.app\" retains 101 notifications for a device: choose 1 to 100"),
     ])

@@ -144,7 +144,7 @@ struct RetiredDeviceTests {
   @Test(
     "An invalid entry is rejected with its line",
     arguments: [
-      ("[retired 0123]\nsince = 1", "a device's id has 16 hexadecimal digits"),
+      ("[retired 0123]\nsince = 1", "a device id must have 16 hexadecimal digits"),
       ("[retired 0123456789abcdef]", "since must be the time in seconds since 1970"),
       ("[retired 0123456789abcdef]\nsince = -1", "since must be the time in seconds since 1970"),
       (

@@ -11,10 +11,10 @@ struct SealingKeyFileTests {
   @Test(
     "A truncated file is reported with file, line, fault and remedy",
     arguments: [
-      ("", 1, "ends without a key"), ("# heading\n\n", 3, "ends without a key"),
+      ("", 1, "the file has no key"), ("# heading\n\n", 3, "the file has no key"),
       ("1 = \(key)\n2 = abcd", 2, "key 2 needs 64 hexadecimal digits and has 4"),
-      ("# heading\n1", 2, "no `number = 64 hexadecimal digits`"),
-      ("1 = \(key)\n1 = \(key)\n", 2, "the key 1 is already defined"),
+      ("# heading\n1", 2, "not `number = 64 hexadecimal digits`"),
+      ("1 = \(key)\n1 = \(key)\n", 2, "already defines the key 1"),
     ])
   func damaged(text: String, line: Int, fault: String) throws {
     let directory = try TestDirectory()

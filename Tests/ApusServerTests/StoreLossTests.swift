@@ -164,10 +164,10 @@ struct StoreLossTests {
     #expect(repair.copy == "\(data.storePath).damaged-7")
     #expect(repair.notifications == 1)
     #expect(
-      repair.messages.contains { $0.hasPrefix("\(name): what was in it is lost") },
+      repair.messages.contains { $0.hasPrefix("\(name): its contents are lost") },
       "\(repair.messages)")
     #expect(
-      repair.messages.contains("2 notifications waited by the store's counters: 1 are lost"),
+      repair.messages.contains("lost notifications, by the store's counters: 1 of 2"),
       "\(repair.messages)")
     let service = try TestService(directory, durable)
     defer { service.stop() }

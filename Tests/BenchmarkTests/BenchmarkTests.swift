@@ -4,7 +4,8 @@ import Testing
 /// The scripts of `Benchmarks` are Python, and so are their tests; here they run with all others.
 @Suite("The tools of the benchmarks")
 struct BenchmarkTests {
-  @Test("Goals, spreads, comparisons and ceilings are judged as they say", .timeLimit(.minutes(30)))
+  @Test(
+    "Goals, spreads, comparisons and ceilings are evaluated correctly", .timeLimit(.minutes(30)))
   func tools() throws {
     let script = URL(filePath: #filePath).deletingLastPathComponent()
       .appending(path: "tools_tests.py")

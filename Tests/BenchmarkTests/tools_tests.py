@@ -1,4 +1,4 @@
-"""What bench.py, compare.py and allocations.py make of figures. No server runs here, and nothing is measured."""
+"""Tests how bench.py, compare.py and allocations.py evaluate figures. No server runs, and nothing is measured."""
 
 import io
 import json
@@ -22,36 +22,36 @@ from rows import Row
 
 
 class Rows(unittest.TestCase):
-    def test_a_ratio_is_of_medians_and_its_spread_of_slices_beside_each_other(self):
+    def test_ratio_uses_medians_and_spread_uses_adjacent_slices(self):
         row = Row("a", "us", [1, 2, 9], [4, 2, 3], "other", goal=1.0)
         self.assertEqual((row.value, row.other), (2, 3))
         self.assertAlmostEqual(row.ratio, 2 / 3)
         self.assertEqual(row.json()["spread"]["ratio"], [0.25, 3])
 
-    def test_a_goal_is_for_the_ratio_where_there_is_a_yardstick(self):
+    def test_goal_applies_to_ratio_with_yardstick(self):
         self.assertTrue(Row("a", "us", [30], [100], goal=0.4).met)
         self.assertFalse(Row("a", "us", [50], [100], goal=0.4).met)
         self.assertTrue(Row("a", "/s", [100], [100], goal=0.9, better="higher").met)
         self.assertFalse(Row("a", "/s", [80], [100], goal=0.9, better="higher").met)
 
-    def test_a_goal_is_for_the_value_where_there_is_none_or_it_is_said(self):
+    def test_goal_applies_to_value_without_yardstick_or_if_set(self):
         self.assertTrue(Row("a", "ms", [99], goal=100).met)
         self.assertFalse(Row("a", "ms", [101], goal=100).met)
         self.assertFalse(Row("a", "us", [20_000], [1], goal=10_000, goal_for="value").met)
         self.assertIsNone(Row("a", "ms", [99]).met)
 
-    def test_a_yardstick_of_nothing_gives_no_ratio(self):
+    def test_zero_yardstick_gives_no_ratio(self):
         row = Row("a", "KB", [5], [0], "none", goal=1)
         self.assertIsNone(row.ratio)
         json.dumps(row.json())
         rows.table([row])
 
-    def test_the_table_has_what_counts(self):
+    def test_table_has_the_figures(self):
         text = rows.table([Row("slow.one", "us", [30.0], [100.0], "sink", goal=0.2)])
         for part in ("slow.one", "30 us", "100 sink", "0.30 x", "at most 0.20 x", "NO"):
             self.assertIn(part, text)
 
-    def test_quick_sizes_hold_for_what_is_not_said(self):
+    def test_quick_sizes_are_the_defaults(self):
         def arguments(parser):
             parser.size("--frames", 500, 5, "frames")
             parser.size("--devices", 100, 1, "devices")
@@ -79,9 +79,9 @@ class Suites(unittest.TestCase):
         self.assertEqual(bench.chosen(known, ["flood", "fan-out"]), {
             "binary": ["flood"], "delivery": ["flood", "fan-out"]})
 
-    def test_what_is_not_there_is_said(self):
+    def test_unknown_names_are_reported(self):
         known = bench.suites()
-        with self.assertRaisesRegex(SystemExit, "no suite or row 'nothing'"):
+        with self.assertRaisesRegex(SystemExit, "unknown suite or row 'nothing'"):
             bench.chosen(known, ["nothing"])
         with self.assertRaisesRegex(SystemExit, "no row 'nothing'"):
             bench.chosen(known, ["ingest.nothing"])
@@ -89,7 +89,7 @@ class Suites(unittest.TestCase):
             bench.options_of(known, ["ingest"], ["--bogus"])
         self.assertEqual(bench.options_of(known, ["ingest"], ["--requests", "5"])["ingest"].requests, 5)
 
-    def test_a_suite_that_fails_leaves_the_others_and_its_own_rows(self):
+    def test_failed_suite_keeps_other_suites_and_its_own_rows(self):
         class Broken:
             rows = {"a": ""}
 
@@ -133,36 +133,36 @@ class Machine(unittest.TestCase):
                 pass
         return self.said(body)
 
-    def test_processors_are_asked_for_a_latency_of_zero(self):
+    def test_zero_latency_is_requested(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "cpu_dma_latency"
             self.assertEqual(self.with_file(path), "")
             # A 32-bit number, says the kernel's pm_qos_interface.
             self.assertEqual(path.read_bytes(), b"\0\0\0\0")
 
-    def test_where_they_cannot_be_asked_the_reader_is_told(self):
+    def test_refused_latency_request_is_reported(self):
         said = self.with_file(pathlib.Path("/nowhere/cpu_dma_latency"))
         self.assertIn("Processors may halt", said)
         self.assertIn("/nowhere/cpu_dma_latency", said)
 
-    def test_stolen_time_is_said(self):
+    def test_stolen_time_is_printed(self):
         def body():
             ticks = iter([(10, 1000), (40, 2000)])
             with mock.patch.object(harness, "processor_ticks", lambda: next(ticks)), harness.stolen():
                 pass
-        self.assertEqual(self.said(body), "the hypervisor took 3.0% of the processors' time\n")
+        self.assertEqual(self.said(body), "the hypervisor stole 3.0% of the processors' time\n")
 
 
 class Comparisons(unittest.TestCase):
     def verdict(self, before, after, **more):
         return compare.verdict(Row("a", "us", before, **more).json(), Row("a", "us", after, **more).json())
 
-    def test_within_the_spread_there_is_no_change(self):
+    def test_no_change_within_the_spread(self):
         self.assertEqual(self.verdict([10, 11, 12], [11, 12, 13])[0], "no change seen")
         # One run spread wide enough to have been the other.
         self.assertEqual(self.verdict([10, 10, 10], [9, 13, 14])[0], "no change seen")
 
-    def test_outside_of_both_it_has_a_direction(self):
+    def test_change_outside_the_spread_has_a_direction(self):
         word, change = self.verdict([10, 11, 12], [20, 22, 24])
         self.assertEqual(word, "WORSE")
         self.assertAlmostEqual(change, 100, places=2)
@@ -174,11 +174,11 @@ class Comparisons(unittest.TestCase):
         after = Row("a", "us", [20, 22, 24], [40, 44, 48]).json()
         self.assertEqual(compare.verdict(before, after)[0], "no change seen")
 
-    def test_few_slices_say_little(self):
+    def test_few_slices_are_inconclusive(self):
         self.assertEqual(self.verdict([10], [20])[0], "too few slices")
         self.assertEqual(self.verdict([10], [10.5])[0], "no change seen")
 
-    def test_rows_of_one_run_alone_are_told(self):
+    def test_rows_of_only_one_run_are_listed(self):
         one, other = ({"rows": [Row(name, "us", [1, 2, 3]).json()]} for name in ("old", "new"))
         lines, worse = compare.compared(one, other)
         self.assertEqual([(line[0], line[4]) for line in lines], [("old", "only before"), ("new", "only after")])
@@ -195,7 +195,7 @@ class Reports(unittest.TestCase):
                 f"| no row | x |\n{report.CURVE[0]}\nold\n{report.CURVE[1]}\nthe end\n")
         return report.page(text, [{"machine": self.FACTS, "rows": [row.json() for row in measured]}]).splitlines()
 
-    def test_lines_get_the_figures_of_their_row_and_others_stay(self):
+    def test_lines_get_figures_of_measured_rows_only(self):
         lines = self.page(Row("a.one", "us", [30.0], [100.0], "other", goal=0.2))
         self.assertEqual(lines[0], "| `a.one` | what | other | at most 1 x | 30 us | 100 | 0.30 x, missed |")
         self.assertEqual(lines[1], "| `b.two` | what | | | not measured yet | | |")
@@ -220,7 +220,7 @@ class Reports(unittest.TestCase):
         lines = self.page(cost, late)
         self.assertEqual(lines[2], "| `growth.devices-10` | ten | 12 us CPU | 2.50 ms |")
 
-    def test_every_row_of_the_page_is_one_that_there_is(self):
+    def test_every_row_of_the_page_exists(self):
         known = bench.suites()
         for name in re.findall(r"^\| `([^`]+)`", report.PAGE.read_text(), re.M):
             self.assertIn(name.partition(".")[0], known, name)
@@ -229,13 +229,13 @@ class Reports(unittest.TestCase):
 class Allocations(unittest.TestCase):
     CEILINGS = {"path": {"ceiling": 7.2, "room": 0.2}}
 
-    def test_more_than_the_ceiling_fails_and_says_where(self):
+    def test_above_the_ceiling_fails_with_its_file(self):
         lines, bad = allocations.verdicts({"path": 7.3}, self.CEILINGS)
         self.assertTrue(bad)
         self.assertIn("MORE than its ceiling of 7.2", lines[0])
         self.assertIn("allocation-ceilings.json", lines[0])
 
-    def test_within_its_room_nothing_is_to_do(self):
+    def test_within_the_room_passes(self):
         self.assertEqual(allocations.verdicts({"path": 7.0}, self.CEILINGS), (
             [f"{'path':22} {7.0:8.3f}  ceiling 7.2"], False))
 
@@ -247,13 +247,13 @@ class Allocations(unittest.TestCase):
     def test_a_path_without_a_ceiling_fails(self):
         self.assertTrue(allocations.verdicts({"new": 1.0}, self.CEILINGS)[1])
 
-    def test_the_ceilings_are_those_of_what_is_counted(self):
+    def test_every_counted_path_has_a_ceiling(self):
         ceilings = json.loads(allocations.CEILINGS.read_text())
         self.assertEqual(set(ceilings), set(allocations.PATHS))
         for name, ceiling in ceilings.items():
             self.assertGreater(ceiling["ceiling"], ceiling["room"], name)
 
-    def test_what_connections_allocate_cancels_out(self):
+    def test_allocations_of_connections_cancel_out(self):
         # A thousand for each run, three for each message; and once something in the background.
         noise = iter([0, 0, 500, 0, 0, 0])
         figure = allocations.counted(lambda messages: 1000 + 3 * messages + next(noise))

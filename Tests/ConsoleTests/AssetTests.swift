@@ -17,7 +17,7 @@ struct AssetTests {
     DevAssets.all.filter { asset in suffixes.contains { asset.name.hasSuffix($0) } }
   }
 
-  @Test("Each file of the folder is served, as it is there, and nothing else")
+  @Test("Exactly the files of the folder are served, unchanged")
   func complete() throws {
     let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path).sorted()
     #expect(DevAssets.all.map(\.name).sorted() == names)
@@ -28,7 +28,7 @@ struct AssetTests {
     }
   }
 
-  @Test("The service's page is the same, but that it says whose it is")
+  @Test("The service's page differs only in its mark")
   func ofService() throws {
     #expect(DevAssets.ofService.count == DevAssets.all.count)
     for (own, other) in zip(DevAssets.ofService, DevAssets.all) where own.bytes != other.bytes {
@@ -39,7 +39,7 @@ struct AssetTests {
     }
   }
 
-  @Test("What a browser reads as a type is what the file is")
+  @Test("Each file has the right content type")
   func types() {
     let types = [
       "html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
@@ -52,7 +52,7 @@ struct AssetTests {
     #expect(DevAssets.asset("../DevAssets.swift") == nil)
   }
 
-  @Test("Each file that another one names is served")
+  @Test("Each referenced file is served")
   func references() {
     for asset in Self.assets(".html", ".js", ".css") {
       for match in Self.text(asset).matches(of: #/["'`(]/assets/([^"'`#$)]+)/#) {
@@ -71,7 +71,7 @@ struct AssetTests {
     }
   }
 
-  @Test("No text can become markup, and nothing stands in the way of the policy")
+  @Test("No text can become markup, and the files comply with the policy")
   func noMarkup() throws {
     let banned = [
       "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "srcdoc",

@@ -12,7 +12,7 @@ struct BrowserTests {
     #expect(outcome.isGood, "\(outcome.report)")
   }
 
-  @Test("Of a stand-in that aioapns and curl send to", .timeLimit(.minutes(30)))
+  @Test("With a development service that aioapns and curl send to", .timeLimit(.minutes(30)))
   func service() throws {
     let outcome = try Python.run(
       "service_tests.py", [Python.apus], python: Python.withClients)
@@ -20,7 +20,7 @@ struct BrowserTests {
     #expect(outcome.isGood, "\(outcome.report)")
   }
 
-  @Test("Of a service with a real device, from signing in to the ledger", .timeLimit(.minutes(30)))
+  @Test("With a service and a real device, from sign-in to the ledger", .timeLimit(.minutes(30)))
   func serving() throws {
     let outcome = try Python.run("serve_tests.py", [Python.apus])
     #expect(outcome.count > 5)
@@ -28,7 +28,7 @@ struct BrowserTests {
   }
 
   @Test(
-    "A run that fails, and one that runs nothing, is not good",
+    "A run that fails, or runs no tests, is a failure",
     arguments: [
       ("FAIL: a\n\nRan 3 tests in 0.1s\n\nFAILED (failures=1)\n", 3, false),
       ("\nRan 0 tests in 0.0s\n\nOK\n", 0, false), ("Traceback: no chromium\n", 0, false),

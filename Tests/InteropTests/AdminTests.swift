@@ -85,7 +85,7 @@ struct AdminTests {
     #expect((description["paths"] as? [String: Any])?["/v1/status"] != nil)
   }
 
-  @Test("The commands do elsewhere what they do on the machine, as far as the token's scopes go")
+  @Test("The commands work remotely as they do locally, within the token's scopes")
   func remoteCommands() throws {
     let (installation, url) = try start()
     let (trust, _) = try token("kim", "trust", in: installation)
@@ -116,7 +116,7 @@ struct AdminTests {
         #""event":"team.added","actor":"token kim","subject":"team \#(team)","from":"127.0.0.1:"#))
   }
 
-  @Test("A key that is made elsewhere is used at once, and revoked within a second")
+  @Test("A key added remotely works at once, and is revoked within a second")
   func keyFromElsewhere() throws {
     let (installation, url) = try start()
     let (trust, _) = try token("kim", "trust", in: installation)
@@ -136,7 +136,7 @@ struct AdminTests {
     #expect(!said.contains("PRIVATE KEY"))
   }
 
-  @Test("apus log --follow prints at a service elsewhere what comes, each line once")
+  @Test("apus log --follow prints each new line of a remote service once")
   func followFromElsewhere() throws {
     let (installation, url) = try start()
     let (read, _) = try token("lee", "read", in: installation)
@@ -166,7 +166,7 @@ struct AdminTests {
   }
 
   @Test(
-    "The service's certificate is replaced while administrators are connected, and the new one is shown"
+    "The service's certificate can be replaced while administrators are connected"
   )
   func rotation() throws {
     let (installation, url) = try start()
@@ -192,7 +192,7 @@ struct AdminTests {
     #expect(try apus(["status"], at: url, trust, installation).contains("ready"))
   }
 
-  @Test("sslscan finds nothing weak at the administration's door")
+  @Test("sslscan finds nothing weak on the administration listener")
   func scan() throws {
     let (installation, url) = try start()
     defer { withExtendedLifetime(installation) {} }
@@ -238,7 +238,7 @@ struct AdminTests {
     #expect(help.contains("--token-file") && !help.contains("--token "))
   }
 
-  @Test("Two services on one data directory: the second is refused, and the first one goes on")
+  @Test("A second service on the same data directory fails, and the first one continues")
   func twoServices() throws {
     let (installation, _) = try start()
     let said = try Programs.run(
@@ -251,7 +251,7 @@ struct AdminTests {
         "--gateway-development-listen", "off", "--feedback-listen", "off",
         "--feedback-development-listen", "off",
       ])
-    #expect(said.contains("admin.sock") && said.contains("another service answers"))
+    #expect(said.contains("admin.sock") && said.contains("another service listens"))
     let status = try Programs.run(
       installation.apus, ["status", "--data", installation.directory.path])
     #expect(status.contains("ready"))

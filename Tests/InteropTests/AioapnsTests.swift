@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("aioapns, as it comes from PyPI", .serialized)
+@Suite("aioapns from PyPI", .serialized)
 struct AioapnsTests {
   static let deviceCount = 10
   static let notificationCount = 10_000
@@ -12,7 +12,7 @@ struct AioapnsTests {
   }
 
   @Test(
-    "10,000 notifications reach 10 devices exactly once, and the two bad ones are named",
+    "10,000 notifications reach 10 devices exactly once, and two bad ones are reported",
     .timeLimit(.minutes(30)), arguments: Credential.allCases)
   func sends(credential: Credential) throws {
     let installation = try Installation()

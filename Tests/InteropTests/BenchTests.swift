@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("Measuring", .serialized)
+@Suite("Benchmark programs", .serialized)
 struct BenchTests {
   /// A fleet of a service, and its files.
   private final class RunningFleet {
@@ -64,7 +64,7 @@ struct BenchTests {
   }
 
   @Test(
-    "A paced provider's notifications reach a fleet, and their latencies are counted in slices",
+    "Notifications of a constant-rate provider reach a fleet, and latencies are counted in slices",
     .timeLimit(.minutes(30)))
   func pushed() throws {
     let installation = try Installation()
@@ -103,7 +103,7 @@ struct BenchTests {
   }
 
   @Test(
-    "Several processes are one fleet, whose devices come back with their sessions",
+    "Several processes form one fleet, whose devices reconnect with their sessions",
     .timeLimit(.minutes(30)))
   func processes() throws {
     let installation = try Installation()
@@ -130,7 +130,7 @@ struct BenchTests {
   }
 
   @Test(
-    "A fleet of the same numbers has the same tokens, in one process or in several",
+    "A fleet with the same numbers has the same tokens, in one process or several",
     .timeLimit(.minutes(30)))
   func sameTokens() throws {
     let installation = try Installation()
@@ -170,7 +170,7 @@ struct BenchTests {
     if how == "one-byte-writer" { try bad.wait(for: "answers") { number($0, "received") > 0 } }
   }
 
-  @Test("A fleet that dies says nothing any more, and no end", .timeLimit(.minutes(30)))
+  @Test("A dead fleet sends nothing, not even an end", .timeLimit(.minutes(30)))
   func dead() throws {
     let installation = try Installation()
     try installation.start(["--token-rate", "0"])
@@ -186,7 +186,7 @@ struct BenchTests {
     #expect(number(status, "disconnections") == 0)
   }
 
-  @Test("Without the program beside it, `apus bench` says what is missing")
+  @Test("`apus bench` reports a missing apus-bench")
   func missing() throws {
     let folder = FileManager.default.temporaryDirectory.appending(
       path: "apus-alone-\(UUID().uuidString)")

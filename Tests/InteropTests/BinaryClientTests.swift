@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("Clients of the binary interface, as they come from PyPI", .serialized)
+@Suite("Clients of the binary interface from PyPI", .serialized)
 struct BinaryClientTests {
   static let deviceCount = 4
   static let batchCount = 1_000
@@ -25,29 +25,29 @@ struct BinaryClientTests {
   }
 
   @Test(
-    "What each reports and sends again brings every good one of 1,000 to its device once",
+    "With its reports and resends, each client delivers every good one of 1,000 notifications once",
     .timeLimit(.minutes(30)),
     arguments: [.apnsClerk, .pushjack, .tapns3(command: 1), .tapns3(command: 2)] as [BinaryClient])
   func sendsAgain(client: BinaryClient) throws { try check(client) }
 
   @Test(
-    "What PyAPNs reports and sends again brings every good one of 1,000 to its device once",
+    "With its reports and resends, PyAPNs delivers every good one of 1,000 notifications once",
     .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(30)),
     arguments: [.pyAPNs(command: 1), .pyAPNs(command: 2)] as [BinaryClient])
   func pyAPNsSendsAgain(client: BinaryClient) throws { try check(client) }
 
   @Test(
-    "With command 0 exactly those before the bad one arrive, and the connection just ends",
+    "With command 0 exactly the notifications before the bad one arrive, then the connection ends",
     .timeLimit(.minutes(30)))
   func simple() throws { try check(.tapns3(command: 0)) }
 
   @Test(
-    "With command 0 of PyAPNs exactly those before the bad one arrive, and the connection just ends",
+    "With command 0 of PyAPNs exactly the notifications before the bad one arrive, then the connection ends",
     .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(30)))
   func pyAPNsSimple() throws { try check(.pyAPNs(command: 0)) }
 
   @Test(
-    "apns-clerk reaches a listener for old TLS with TLS 1.0, as it would by itself",
+    "apns-clerk, unmodified, reaches a listener for legacy TLS with TLS 1.0",
     .timeLimit(.minutes(30)))
   func oldTLS() throws {
     let installation = try Installation()

@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-@Suite("The reader of the log is gone")
+@Suite("The reader of the log has closed its end")
 struct BrokenPipeTests {
-  @Test("SIGPIPE does not end the service, which still stops in order when it is told to")
+  @Test("SIGPIPE does not end the service, which can still shut down properly")
   func signal() throws {
     let installation = try Installation()
     try installation.start()

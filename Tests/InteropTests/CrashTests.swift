@@ -1,11 +1,11 @@
 import Foundation
 import Testing
 
-@Suite("A service that is killed again and again", .serialized)
+@Suite("A service that is killed repeatedly", .serialized)
 struct CrashTests {
   /// The short form of `make crash`. The seed is a new one each time, and stands in what a failure prints.
   @Test(
-    "Nothing that it accepted is lost, and nothing comes that must not", .timeLimit(.minutes(30)))
+    "No accepted notification is lost, and nothing arrives that must not", .timeLimit(.minutes(30)))
   func killed() throws {
     let installation = try Installation()
     let issued = try Programs.json(

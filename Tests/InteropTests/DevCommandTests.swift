@@ -1,10 +1,10 @@
 import Foundation
 import Testing
 
-@Suite("apus dev, as a terminal and as CI start it", .serialized, .timeLimit(.minutes(30)))
+@Suite("apus dev in a terminal and in CI", .serialized, .timeLimit(.minutes(30)))
 struct DevCommandTests {
   @Test(
-    "One line of JSON says that it is ready, and one that it ended; SIGTERM leaves nothing behind")
+    "A JSON line reports ready, another the end; SIGTERM leaves nothing behind")
   func ready() throws {
     let dev = try DevProcess()
     #expect(dev.ready["mode"] as? String == "lenient")
@@ -25,7 +25,7 @@ struct DevCommandTests {
     #expect(!FileManager.default.fileExists(atPath: dev.text("data")))
   }
 
-  @Test("Without --json it tells a person the same, with each library's lines")
+  @Test("Without --json it prints the same as text, with a snippet for each library")
   func text() throws {
     let scratch = try Scratch()
     defer { scratch.remove() }
@@ -38,7 +38,7 @@ struct DevCommandTests {
           + #"echo "$line"; case $line in rpush) kill $pid;; esac; done < "$1/out"; wait $pid"#,
         Programs.product("apus").path, scratch.path,
       ])
-    for word in ["stands in for APNs, leniently", "console", "key id", "curl --http2"] {
+    for word in ["development service, lenient", "console", "key id", "curl --http2"] {
       #expect(output.contains(word), "\(word)")
     }
     for name in ["curl", "aioapns", "apns2", "APNSwift", "Pushy", "node-apn", "rpush"] {
@@ -47,7 +47,7 @@ struct DevCommandTests {
   }
 
   @Test(
-    "--fail-on gives exit code 1 where a push was as wrong as that, and no other",
+    "--fail-on exits with 1 only for violations of that severity or higher",
     arguments: [
       (#"{"aps":{"alert":"hi"}}"#, "warning", 0), (#"{"aps":{}}"#, "warning", 1),
       (#"{"aps":{}}"#, "error", 0),
@@ -68,7 +68,7 @@ struct DevCommandTests {
   }
 
   @Test(
-    "--data keeps the key, the authority and the devices' tokens for the next run, pushes never")
+    "--data keeps the key, the authority and the device tokens for the next run, but no pushes")
   func keptDirectory() throws {
     let scratch = try Scratch()
     defer { scratch.remove() }
@@ -92,7 +92,7 @@ struct DevCommandTests {
     #expect(FileManager.default.fileExists(atPath: data))
   }
 
-  @Test("A second one on the same port or the same directory says so, and what to do")
+  @Test("A second service on the same port or directory fails with a remedy")
   func collisions() throws {
     let scratch = try Scratch()
     defer { scratch.remove() }
@@ -114,13 +114,13 @@ struct DevCommandTests {
     }
     let (code, text) = try DevProcess.failure(["--free-ports", "--data", data])
     #expect(code == 4)
-    #expect(text.contains("another `apus dev` uses \(data): stop that one, or give this one"))
+    #expect(text.contains("another `apus dev` uses \(data): stop it, or give another --data"))
     // The first one has not noticed.
     #expect(try dev.api("GET", "status")["mode"] as? String == "lenient")
     #expect(try dev.stop() == 0)
   }
 
-  @Test("Files of faults and of texts are refused with their name, line and column")
+  @Test("Invalid files of faults and texts are rejected with name, line and column")
   func badFiles() throws {
     let scratch = try Scratch()
     defer { scratch.remove() }
@@ -140,7 +140,7 @@ struct DevCommandTests {
     }
   }
 
-  @Test("A file of faults is armed from the start, and texts are in the app's language")
+  @Test("A file of faults is armed from the start, and texts are localized")
   func goodFiles() throws {
     let scratch = try Scratch()
     defer { scratch.remove() }
@@ -162,7 +162,7 @@ struct DevCommandTests {
 
   // MARK: The examples
 
-  @Test("The example's test suite starts one of its own and passes")
+  @Test("The example's test suite starts its own service and passes")
   func pythonExample() throws {
     let output = try Programs.bytes(
       URL(filePath: "/bin/sh"),
@@ -193,7 +193,7 @@ struct DevCommandTests {
     try #require((dev.ready["snippets"] as? [String: String])?[name])
   }
 
-  @Test("The lines for curl send a push as they are printed")
+  @Test("The printed curl snippet sends a push")
   func curl() throws {
     let dev = try DevProcess(["--strict"])
     defer { _ = try? dev.stop() }
@@ -203,7 +203,7 @@ struct DevCommandTests {
     #expect((found["pushes"] as? [[String: Any]])?.first?["device"] as? String == "phone")
   }
 
-  @Test("The lines for aioapns send a push as they are printed")
+  @Test("The printed aioapns snippet sends a push")
   func aioapns() throws {
     let dev = try DevProcess(["--strict"])
     defer { _ = try? dev.stop() }

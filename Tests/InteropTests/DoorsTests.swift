@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("The doors of old senders, as apus serve opens them", .serialized)
+@Suite("The listeners for legacy senders", .serialized)
 struct DoorsTests {
   private static let others = [
     "--http2-listen", "off", "--http2-development-listen", "off", "--courier-listen", "off",
@@ -9,7 +9,8 @@ struct DoorsTests {
   ]
 
   @Test(
-    "Each listener is announced under its door, whatever its modifiers", .timeLimit(.minutes(30)))
+    "Each address is announced under its listener, whatever its modifiers", .timeLimit(.minutes(30))
+  )
   func announcement() throws {
     let installation = try Installation()
     let service = try Companion(
@@ -29,7 +30,7 @@ struct DoorsTests {
     #expect(counts == [0, 0, 0, 0, 3, 1, 0, 2])
   }
 
-  @Test("Two doors on one address are refused, and the options that clash are named")
+  @Test("Two listeners on one address are rejected, and the error names both options")
   func collision() throws {
     let installation = try Installation()
     let trouble = #expect(throws: Trouble.self) {

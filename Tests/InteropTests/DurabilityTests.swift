@@ -1,10 +1,10 @@
 import Foundation
 import Testing
 
-@Suite("What was accepted survives the death of the service", .serialized)
+@Suite("Accepted notifications survive a kill of the service", .serialized)
 struct DurabilityTests {
   @Test(
-    "A notification for an absent device is delivered after kill -9", .timeLimit(.minutes(30)),
+    "A notification for an offline device is delivered after kill -9", .timeLimit(.minutes(30)),
     arguments: [1, 2])
   func killed(workers: Int) throws {
     let installation = try Installation()

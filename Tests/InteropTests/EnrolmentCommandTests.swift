@@ -25,7 +25,7 @@ struct EnrolmentCommandTests {
     ] + extra
   }
 
-  @Test("A code makes a device, once; later starts need none", .timeLimit(.minutes(30)))
+  @Test("A code enrols a device once; later starts need no code", .timeLimit(.minutes(30)))
   func code() throws {
     let installation = try Installation()
     try installation.start()
@@ -60,7 +60,7 @@ struct EnrolmentCommandTests {
       try apus(installation, listen(installation, other, ["--enroll", code]))
     }
     #expect(trouble?.description.contains("ended with 1") == true)
-    #expect(trouble?.description.contains("the code is not taken") == true)
+    #expect(trouble?.description.contains("the code is not accepted") == true)
     let list = try json(installation, ["code", "--list"])
     #expect(list["state"] as? String == "used up" && list["used"] as? Int == 1)
     let audit = try String(
@@ -71,7 +71,7 @@ struct EnrolmentCommandTests {
     #expect(audit.contains("device \(id)") && !audit.contains(code))
   }
 
-  @Test("Approved and rejected on the command line", .timeLimit(.minutes(30)))
+  @Test("Approval and rejection on the command line", .timeLimit(.minutes(30)))
   func approval() throws {
     let installation = try Installation()
     try installation.start()
@@ -99,10 +99,10 @@ struct EnrolmentCommandTests {
     let trouble = #expect(throws: Trouble.self) {
       try apus(installation, listen(installation, other, []))
     }
-    #expect(trouble?.description.contains("the operator has refused") == true)
+    #expect(trouble?.description.contains("the operator has rejected the request") == true)
   }
 
-  @Test("Mistakes are told from each other", .timeLimit(.minutes(30)))
+  @Test("Each error has its own message and exit code", .timeLimit(.minutes(30)))
   func mistakes() throws {
     let installation = try Installation()
     let data = ["--data", installation.directory.path]
@@ -113,18 +113,18 @@ struct EnrolmentCommandTests {
       (["code", "--withdraw", "rubbish"] + data, 1, "neither a code"),
       (
         ["code", "--withdraw", "04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205A"] + data, 1,
-        "there is no such code"
+        "the code does not exist"
       ),
       (["code", "--data", nowhere], 4, "apus init"),
       (["device", "--approve", "12"] + data, 2, "8 to 64"),
-      (["device", "--approve", "0123456789"] + data, 4, "no request waits"),
-      (["device", "--reject", "0123456789"] + data, 4, "no request waits"),
-      (["device", "--certificate", "x"] + data, 2, "no --approve"),
+      (["device", "--approve", "0123456789"] + data, 4, "no pending request has"),
+      (["device", "--reject", "0123456789"] + data, 4, "no pending request has"),
+      (["device", "--certificate", "x"] + data, 2, "without --approve"),
       (["listen", "--enroll", "x", "--topic", "a.b"] + data, 2, "--identity is missing"),
       (["listen", "--topic", "a.b"] + data, 2, "--certificate is missing"),
       (
         ["listen", "--identity", "x", "--certificate", "y", "--topic", "a.b"] + data, 2,
-        "beside it"
+        "combined with"
       ),
     ] {
       let trouble = #expect(throws: Trouble.self) { try apus(installation, arguments) }

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `apus feedback`, as the owner of an old sender runs it.
-@Suite("The list of dead tokens on the command line", .timeLimit(.minutes(30)))
+@Suite("The list of invalid tokens on the command line", .timeLimit(.minutes(30)))
 struct FeedbackCommandTests {
   /// What the command printed, and its exit code. The file of the certificate has its key as well.
   private func feedback(
@@ -22,7 +22,7 @@ struct FeedbackCommandTests {
     return (Int(process.terminationStatus), String(decoding: printed, as: UTF8.self))
   }
 
-  @Test("A token that an old sender found dead stands there once, with its time")
+  @Test("A token that became invalid for a legacy sender is listed once, with its time")
   func list() throws {
     let installation = try Installation()
     try installation.start()
@@ -48,7 +48,7 @@ struct FeedbackCommandTests {
     #expect(again.code == 0 && again.text.isEmpty)
   }
 
-  @Test("Where no list comes, the exit code says so")
+  @Test("The exit code reports a missing list")
   func noService() throws {
     let installation = try Installation()
     let result = try feedback(installation, to: "127.0.0.1:1")

@@ -1,16 +1,16 @@
 import Foundation
 import Testing
 
-@Suite("The feedback service, read by clients as they come from PyPI", .serialized)
+@Suite("The feedback service, read by clients from PyPI", .serialized)
 struct FeedbackTests {
   @Test(
-    "The token of an app that was removed is taken in silence, and stands in the list once",
+    "A push to a removed app's token is accepted silently, and the token is listed once",
     .timeLimit(.minutes(30)),
     arguments: [.apnsClerk, .pushjack, .tapns3(command: 1)] as [BinaryClient])
   func list(client: BinaryClient) throws { try check(client) }
 
   @Test(
-    "The token of an app that was removed is taken from PyAPNs in silence, and stands in the list once",
+    "A push of PyAPNs to a removed app's token is accepted silently, and the token is listed once",
     .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(30)))
   func pyAPNs() throws { try check(.pyAPNs(command: 1)) }
 

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("Frames made by hand, through openssl s_client", .serialized)
+@Suite("Handmade frames, sent with openssl s_client", .serialized)
 struct HandMadeFrameTests {
   static let foreignToken = BinaryClientTests.foreignToken
 
@@ -25,7 +25,7 @@ struct HandMadeFrameTests {
   /// Both lengths are zero: what pushy 0.4 sends when it wants to know that all before it were taken.
   static let knownBad = "020000001803000400000007010000020000040004000000000500010a"
 
-  @Test("Good ones are taken in silence, and the one that is known to be bad is answered")
+  @Test("Good frames are accepted silently, a bad one gets an error packet")
   func answers() throws {
     let installation = try Installation()
     try installation.start()
@@ -41,7 +41,7 @@ struct HandMadeFrameTests {
     #expect(try phone.shown(atLeast: 5) == [1, 2, 3, 4, 6])
   }
 
-  @Test("What is bad is answered byte for byte")
+  @Test("Error packets for bad frames, byte for byte")
   func refusals() throws {
     let installation = try Installation()
     try installation.start()
@@ -58,7 +58,7 @@ struct HandMadeFrameTests {
     }
   }
 
-  @Test("A listener that confirms says so for each good one with an identifier")
+  @Test("A confirming listener confirms each good frame with an identifier")
   func confirmation() throws {
     let installation = try Installation()
     try installation.start(gateway: "+confirm")
@@ -70,7 +70,7 @@ struct HandMadeFrameTests {
     #expect(try phone.shown(atLeast: 2) == [1, 2])
   }
 
-  @Test("TLS 1.0 is spoken where the operator said so, and nowhere else")
+  @Test("TLS 1.0 works only on listeners with +legacy-tls")
   func oldTLS() throws {
     let installation = try Installation()
     try installation.start()

@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-@Suite("What apus cert writes", .serialized)
+@Suite("The files of apus cert", .serialized)
 struct IssuedCertificateTests {
   private static let openssl = URL(filePath: "/usr/bin/openssl")
 
   @Test(
-    "One file has certificate and key, for its owner alone, and OpenSSL takes both from it",
+    "One file has certificate and key, readable only by its owner, and OpenSSL reads both",
     .timeLimit(.minutes(30)), arguments: [[], ["--rsa", "2048"]])
   func combinedFile(options: [String]) throws {
     let installation = try Installation()

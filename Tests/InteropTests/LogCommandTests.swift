@@ -79,7 +79,7 @@ struct LogCommandTests {
     try Self.log(arguments, in: Self.past.get().installation).compactMap { $0["state"] as? String }
   }
 
-  @Test("A notification that was refused has no lines, and is explained by its id all the same")
+  @Test("A rejected notification has no lines, but its id gives the explanation")
   func refusals() throws {
     let past = try Self.past.get()
     let refused = try Self.log(["--refused"], in: past.installation)
@@ -106,7 +106,7 @@ struct LogCommandTests {
 
   // MARK: Queries
 
-  @Test("By id: what became of one notification, in order, with the reason")
+  @Test("By id: the states of a notification in order, with reasons")
   func id() throws {
     let past = try Self.past.get()
     #expect(try states(["--id", past.ids[0]]) == Self.delivered)
@@ -144,7 +144,7 @@ struct LogCommandTests {
     #expect(try states(["--topic", Installation.topic + ".voip"]) == [])
   }
 
-  @Test("By state, which may be given by its first words and more than once")
+  @Test("By state, given by its first words, once or repeatedly")
   func state() throws {
     #expect(try states(["--state", "stored"]) == ["Stored - Device Offline"])
     let two = try states(["--state", "delivered-to-device", "--state", "stored"])
@@ -152,7 +152,7 @@ struct LogCommandTests {
     #expect(try states(["--state", "discarded"]) == [])
   }
 
-  @Test("By time, and the newest so many")
+  @Test("By time, limited to the newest lines")
   func time() throws {
     #expect(try states(["--since", "1h"]).count == 8)
     #expect(try states(["--until", "1h"]) == [])
@@ -163,7 +163,7 @@ struct LogCommandTests {
     #expect(try states(["--limit", "1", "--id", past.ids[0]]) == [Self.delivered[2]])
   }
 
-  @Test("As text: a line each, with time, label, topic, id, device and reason")
+  @Test("As text: one line each, with time, label, topic, id, device and reason")
   func lines() throws {
     let past = try Self.past.get()
     let text = try Self.text(["--id", past.ids[2]], in: past.installation)
@@ -178,7 +178,7 @@ struct LogCommandTests {
 
   // MARK: Counters
 
-  @Test("--counts: for each topic, accepted is what ended and what is pending")
+  @Test("--counts: for each topic, accepted is the sum of ended and pending")
   func counts() throws {
     let past = try Self.past.get()
     let counts = try Self.log(["--counts"], in: past.installation)
@@ -200,7 +200,7 @@ struct LogCommandTests {
   }
 
   @Test(
-    "--counts --by groups them further, and each group is balanced",
+    "--counts --by groups the counters, and each group is balanced",
     arguments: [
       ("priority", "priority", ["10": 2, "5": 1]), ("push-type", "push_type", ["alert": 3]),
     ])
@@ -219,7 +219,7 @@ struct LogCommandTests {
     #expect(text.contains(by == "priority" ? "production, priority 5" : "production, alert"))
   }
 
-  @Test("--counts --by reason: requests that were refused")
+  @Test("--counts --by reason: rejected requests")
   func reasons() throws {
     let past = try Self.past.get()
     let reasons = try Self.log(["--counts", "--by", "reason"], in: past.installation)
@@ -233,7 +233,7 @@ struct LogCommandTests {
 
   // MARK: Beside the service
 
-  @Test("--counts of a service that runs are as of now, and later as the store has them")
+  @Test("--counts are current while the service runs, and later those of the store")
   func liveCounts() throws {
     let installation = try Installation()
     try installation.start()
@@ -248,14 +248,14 @@ struct LogCommandTests {
     }
     let parts = try Self.log(["--counts", "--by", "priority"], in: installation)
     #expect(parts.map { $0["priority"] as? Int } == [10])
-    #expect(try Self.text(["--counts"], in: installation).contains("As of now"))
+    #expect(try Self.text(["--counts"], in: installation).contains("Current"))
     installation.service?.stop()
     let counts = try #require(try Self.log(["--counts"], in: installation).first)
     #expect(counts["accepted"] as? Int == 3 && counts["live"] as? Bool == false)
-    #expect(try Self.text(["--counts"], in: installation).contains("As the store has them"))
+    #expect(try Self.text(["--counts"], in: installation).contains("From the store"))
   }
 
-  @Test("--follow prints what is there, then what comes, and ends when it is interrupted")
+  @Test("--follow prints existing lines, then new ones, and ends when interrupted")
   func follow() throws {
     let installation = try Installation()
     try installation.start()
@@ -288,18 +288,18 @@ struct LogCommandTests {
   // MARK: Mistakes
 
   @Test(
-    "A mistake ends it with its code, and says what is wrong",
+    "An error has its exit code and a message",
     arguments: [
       (["--id", "x"], 2, "--id"), (["--token", "abc"], 2, "--token"),
       (["--device", "12"], 2, "16 hexadecimal digits"), (["--state", "lost"], 2, "is not a label"),
       (["--since", "yesterday"], 2, "neither a span"), (["--limit", "0"], 2, "--limit"),
       (["--topic", "com.example.none"], 4, "has no app"),
-      (["--token", String(repeating: "ab", count: 32)], 1, "did not make that token"),
+      (["--token", String(repeating: "ab", count: 32)], 1, "did not issue the token"),
       (["--counts", "--follow"], 2, "--counts"), (["--by", "priority"], 2, "--counts"),
       (["--counts", "--by", "colour"], 2, "is not one of topic, push-type, priority, reason"),
       (
         ["--counts", "--by", "reason", "--topic", Installation.topic], 2,
-        "counted over all topics"
+        "not counted per topic"
       ), (["what"], 2, "what"), (["--verbose"], 2, "--verbose"),
     ] as [([String], Int, String)])
   func mistakes(arguments: [String], code: Int, words: String) throws {
@@ -311,7 +311,7 @@ struct LogCommandTests {
     #expect(trouble?.description.contains(words) == true, "\(arguments)")
   }
 
-  @Test("A directory without a service, and one whose service kept nothing, are told apart")
+  @Test("A directory without a service and one without a ledger have different errors")
   func directories() throws {
     let installation = try Installation()
     let fresh = #expect(throws: Trouble.self) { try Self.text([], in: installation) }
@@ -326,6 +326,6 @@ struct LogCommandTests {
         ])
     }
     #expect(nowhere?.description.contains("ended with 4") == true)
-    #expect(nowhere?.description.contains("holds no Apus service") == true)
+    #expect(nowhere?.description.contains("contains no Apus service") == true)
   }
 }

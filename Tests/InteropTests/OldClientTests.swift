@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("Clients of TLS 1.0 at a gateway that was opened for them", .serialized)
+@Suite("Clients of TLS 1.0 on a gateway with +legacy-tls", .serialized)
 struct OldClientTests {
   /// What `openssl s_client` says of its handshake under TLS 1.0 with such ciphers.
   private func handshake(_ ciphers: String, with installation: Installation) throws -> String {
@@ -17,7 +17,7 @@ struct OldClientTests {
   }
 
   @Test(
-    "Those of RSA and those of ECDSA are each shown a certificate of their kind",
+    "RSA and ECDSA clients each get a certificate of their kind",
     .timeLimit(.minutes(30)))
   func bothKinds() throws {
     let installation = try Installation()
@@ -31,7 +31,7 @@ struct OldClientTests {
   }
 
   @Test(
-    "A data directory without the RSA certificate serves those of ECDSA alone",
+    "Without the RSA certificate only ECDSA clients are served",
     .timeLimit(.minutes(30)))
   func withoutRSA() throws {
     let installation = try Installation()

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("An authority of the operator's own, with openssl as the authority", .serialized)
+@Suite("The operator's own authority, run with openssl", .serialized)
 struct OutsideAuthorityTests {
   /// The commands of the document, in order; one block is `apus serve`.
   ///
@@ -27,7 +27,7 @@ struct OutsideAuthorityTests {
       ])
   }
 
-  @Test("The document's commands work as they are printed", .timeLimit(.minutes(30)))
+  @Test("The document's commands work as printed", .timeLimit(.minutes(30)))
   func document() throws {
     let blocks = try Self.blocks()
     let start = try #require(blocks.firstIndex(of: "apus serve\n"))
@@ -57,7 +57,7 @@ struct OutsideAuthorityTests {
   }
 
   @Test(
-    "A service without its certificate does not start, and says what is missing",
+    "A service without its certificate fails to start and names what is missing",
     .timeLimit(.minutes(30)))
   func withoutCertificate() throws {
     let blocks = try Self.blocks()
@@ -85,7 +85,7 @@ struct OutsideAuthorityTests {
         """, in: folder, apus: apus)
     for part in [
       "has no certificate yet", "service.key", "devices.key", "--authority",
-      "no key here is the certificate's", "does not come from", "subjectAltName",
+      "no key here matches the certificate", "did not issue the certificate", "subjectAltName",
     ] {
       #expect(said.contains(part), "\(part)")
     }

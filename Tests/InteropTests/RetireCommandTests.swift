@@ -16,7 +16,7 @@ struct RetireCommandTests {
       ] + extra)
   }
 
-  @Test("It adds an entry to directory.conf, and leaves the rest as it was written")
+  @Test("It adds an entry to directory.conf, and leaves the rest unchanged")
   func entry() throws {
     let installation = try Installation()
     let file = installation.directory.appending(path: "directory.conf")
@@ -33,19 +33,19 @@ struct RetireCommandTests {
     #expect(said.contains("fedcba9876543210") && said.contains("within a second"))
   }
 
-  @Test("Twice, or without an id that is one, it changes nothing and says why")
+  @Test("A second time, or with an invalid id, it changes nothing and fails with a reason")
   func mistakes() throws {
     let installation = try Installation()
     _ = try retire(Self.device, in: installation)
     let file = installation.directory.appending(path: "directory.conf")
     let before = try Data(contentsOf: file)
     for (id, extra, code, words) in [
-      (Self.device, [], 4, "is retired already"),
-      (Self.device.uppercased(), [], 4, "is retired already"),
+      (Self.device, [], 4, "is already retired"),
+      (Self.device.uppercased(), [], 4, "is already retired"),
       ("0123", [], 2, "16 hexadecimal digits"),
       ("+123456789abcdef", [], 2, "16 hexadecimal digits"),
-      ("fedcba9876543210", ["--name", "phone"], 2, "--retire issues nothing"),
-      ("fedcba9876543210", ["--rsa", "2048"], 2, "--retire issues nothing"),
+      ("fedcba9876543210", ["--name", "phone"], 2, "combined with --retire"),
+      ("fedcba9876543210", ["--rsa", "2048"], 2, "combined with --retire"),
     ] {
       let trouble = #expect(throws: Trouble.self) { try retire(id, extra, in: installation) }
       #expect(trouble?.description.contains("ended with \(code)") == true, "\(id) \(extra)")

@@ -4,7 +4,7 @@ import Testing
 /// What a scanner of TLS finds at each door, in the default configuration.
 @Suite("sslscan finds nothing weak", .serialized)
 struct ScanTests {
-  @Test("At no door a version before 1.2, a weak cipher, or renegotiation")
+  @Test("No listener has a version before 1.2, a weak cipher, or renegotiation")
   func doors() throws {
     let installation = try Installation()
     try installation.start()

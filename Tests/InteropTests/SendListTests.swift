@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `apus send --tokens` against a service, killed for real.
-@Suite("A list is sent without doubles, whatever ends the run", .serialized)
+@Suite("A list is sent without duplicates, however the run ends", .serialized)
 struct SendListTests {
   private static let count = 600
 
@@ -55,7 +55,7 @@ struct SendListTests {
     }
   }
 
-  @Test("After SIGKILL every row is sent once, or known to be in doubt", .timeLimit(.minutes(30)))
+  @Test("After SIGKILL every row is sent once, or known to be doubtful", .timeLimit(.minutes(30)))
   func killed() throws {
     let scene = try Scene()
     let first = try scene.run("--rate", "100")
@@ -88,7 +88,7 @@ struct SendListTests {
   }
 
   @Test(
-    "After SIGINT nothing is in doubt, and the next run sends the rest", .timeLimit(.minutes(30)))
+    "After SIGINT no row is doubtful, and the next run sends the rest", .timeLimit(.minutes(30)))
   func interrupted() throws {
     let scene = try Scene()
     // Slow enough that the list is not through before the signal, however busy the machine is.
@@ -106,7 +106,7 @@ struct SendListTests {
     #expect(shown.sorted() == Array(1...Self.count))
   }
 
-  @Test("Results are neither overwritten nor gone on with by another list")
+  @Test("Results are neither overwritten nor continued with another list")
   func otherList() throws {
     let scene = try Scene()
     let run = try scene.run()

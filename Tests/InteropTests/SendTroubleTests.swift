@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `apus token` and `apus doctor`, as an operator runs them.
-@Suite("What keeps a provider from sending is said in words", .timeLimit(.minutes(30)))
+@Suite("Explanations of what keeps a provider from sending", .timeLimit(.minutes(30)))
 struct SendTroubleTests {
   /// What a command printed, and its exit code.
   private func run(_ installation: Installation, _ arguments: [String]) throws -> (Int, String) {
@@ -39,7 +39,7 @@ struct SendTroubleTests {
     return try Programs.run(installation.apus, arguments).trimmingCharacters(in: .newlines)
   }
 
-  @Test("A token that was made here is good, and one that is not says why")
+  @Test("A token made here is valid, and an invalid one is explained")
   func tokens() throws {
     let (here, other) = (try Installation(), try Installation())
     let token = try make(here)
@@ -47,7 +47,8 @@ struct SendTroubleTests {
     #expect(try check(here, "Bearer \(token)", "--key", here.text("key_file")).good)
     #expect(try check(here, "authorization: bearer \(token)\n").good)
     let foreign = try check(here, token, "--key", other.text("key_file"))
-    #expect(foreign.problems.count == 1 && foreign.problems[0].contains("not one of"))
+    #expect(
+      foreign.problems.count == 1 && foreign.problems[0].contains("did not make the signature"))
     let old = try check(here, make(here, "--issued-at", "61m"))
     #expect(old.problems.count == 1 && old.problems[0].contains("older than an hour"))
     #expect(try check(here, make(here, "--issued-at", "59m")).good)
@@ -58,13 +59,14 @@ struct SendTroubleTests {
     let parts = token.split(separator: ".")
     let signature = (parts[2].first == "A" ? "B" : "A") + parts[2].dropFirst()
     let changed = try check(here, "\(parts[0]).\(parts[1]).\(signature)")
-    #expect(changed.problems.count == 1 && changed.problems[0].contains("not one of"))
+    #expect(
+      changed.problems.count == 1 && changed.problems[0].contains("did not make the signature"))
   }
 
   @Test(
-    "Each part that is wrong is named",
+    "Each invalid part is named",
     arguments: [
-      ("abc", "x", "not three parts"),
+      ("abc", "x", "have three parts"),
       (#"{"alg":"HS256","kid":"ABC123DEFG"}"#, #"{"iss":"TEAM123456","iat":1}"#, "alg"),
       (#"{"alg":"ES256"}"#, #"{"iss":"TEAM123456","iat":1}"#, "kid"),
       (#"{"alg":"ES256","kid":"ABC"}"#, #"{"iss":"TEAM123456","iat":1}"#, "kid"),
@@ -94,7 +96,7 @@ struct SendTroubleTests {
     #expect(found.problems.first?.contains(problem) == true, "\(found.problems)")
   }
 
-  @Test("Each step on the way to a service that fails is named, with its exit code")
+  @Test("Each failing step of a connection is named, with its exit code")
   func doctor() throws {
     let (here, other) = (try Installation(), try Installation())
     try here.start()

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("apus serve on sockets that a service manager opened", .serialized, .timeLimit(.minutes(30)))
 struct SocketActivationTests {
-  @Test("Restarts under clients that connect all the time refuse nobody")
+  @Test("Restarts refuse no connection of clients that connect all the time")
   func restarts() throws {
     let installation = try Installation()
     let socket = try ListeningSocket()
@@ -41,7 +41,7 @@ struct SocketActivationTests {
     #expect(service.stop() == 0)
   }
 
-  @Test("A socket that belongs to no listener stops the start, and the error names it")
+  @Test("A socket without a listener prevents the start, and the error names it")
   func unmatched() throws {
     let installation = try Installation()
     let service = try ActivatedService(installation, [("htpp2", try ListeningSocket())])

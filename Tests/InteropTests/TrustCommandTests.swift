@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("The commands that say who may do what", .serialized)
+@Suite("The commands that manage trust", .serialized)
 struct TrustCommandTests {
   private func run(
     _ arguments: [String], in installation: Installation, expecting code: Int = 0
@@ -24,7 +24,7 @@ struct TrustCommandTests {
     }
   }
 
-  @Test("A team, an app and keys are added, listed and revoked, with a line each in the audit log")
+  @Test("A team, an app and keys are added, listed and revoked, with an audit line each")
   func records() throws {
     let installation = try Installation()
     let made = try Programs.json(run(["team", "--add", "Kitchen", "--json"], in: installation))
@@ -56,7 +56,7 @@ struct TrustCommandTests {
         == ["service.initialized", "team.added", "app.added", "key.added", "key.revoked"])
   }
 
-  @Test("How many of an app's notifications wait is said when it is added, and changed later")
+  @Test("The retention of an app is set when it is added, and can be changed")
   func retention() throws {
     let installation = try Installation()
     func listed() throws -> String { try run(["app", "--json"], in: installation) }
@@ -82,7 +82,7 @@ struct TrustCommandTests {
     #expect(try audit(installation) == ["service.initialized", "app.added", "app.changed"])
   }
 
-  @Test("A key that the provider made with OpenSSL is registered by its public half")
+  @Test("A key made with OpenSSL is registered by its public half")
   func foreignKey() throws {
     let installation = try Installation()
     let (secret, half) = (
@@ -108,7 +108,7 @@ struct TrustCommandTests {
         .contains("P-256"))
   }
 
-  @Test("A certificate is revoked by its file or its SHA-256, once")
+  @Test("A certificate is revoked once, by its file or its SHA-256")
   func certificate() throws {
     let installation = try Installation()
     let file = try installation.providerCertificate([])
@@ -122,7 +122,7 @@ struct TrustCommandTests {
       try run(["cert", "--revoke", digest], in: installation, expecting: 4).contains("already"))
   }
 
-  @Test("Finishing locks nobody out by mistake", .timeLimit(.minutes(30)))
+  @Test("Finishing a rotation locks out no device by mistake", .timeLimit(.minutes(30)))
   func lockedOut() throws {
     let installation = try Installation()
     try installation.start()
@@ -142,7 +142,7 @@ struct TrustCommandTests {
     #expect(said.contains("1 known device can no longer connect"))
   }
 
-  @Test("Processes that rotate at the same time follow one another, and no authority is lost")
+  @Test("Concurrent rotations are serialized, and no authority is lost")
   func processes() throws {
     let installation = try Installation()
     let file = installation.directory.appending(path: "authority/devices.crt")
@@ -168,7 +168,7 @@ struct TrustCommandTests {
     _ = try run(["device", "--name", "after"], in: installation)
   }
 
-  @Test("What rotates is what OpenSSL takes: old and new root both lead to the new certificate")
+  @Test("OpenSSL verifies the new certificate from the old and the new root")
   func rotation() throws {
     let installation = try Installation()
     let folder = installation.directory
@@ -190,7 +190,7 @@ struct TrustCommandTests {
     let first = try run(["rotate", "sealing-key"], in: installation)
     // The same, as who looks for it under the keys has it.
     let second = try run(["key", "rotate"], in: installation)
-    #expect(first.contains("sealed with key 2") && second.contains("sealed with key 3"))
+    #expect(first.contains("Key 2 now seals") && second.contains("Key 3 now seals"))
     _ = try run(["key", "rotate", "--add"], in: installation, expecting: 2)
     #expect(try run(["key", "turn"], in: installation, expecting: 2).contains("rotate"))
     _ = try run(["rotate", "device-authority"], in: installation)

@@ -33,7 +33,7 @@ struct ServiceView: Sendable {
 
   /// Why the service should not be sent work; nil where it should.
   var unreadiness: String? {
-    if state.isDraining { return "the service stops" }
+    if state.isDraining { return "the service is shutting down" }
     if let loss = identity.loss { return loss }
     if service.listeners.isEmpty { return "no listener is open" }
     return Self.problem(ofStoreThatTakesWrites: store.isAvailable, fault: store.fault)
@@ -44,7 +44,7 @@ struct ServiceView: Sendable {
   ) -> String? {
     guard !isAvailable else { return nil }
     let reason = fault.map { ": \($0)" } ?? ""
-    return "notifications are answered 503, as the store takes no writes\(reason)"
+    return "the store accepts no writes, so notifications get a 503\(reason)"
   }
 
   /// What an operator should know first: why the service is not ready, or what is wrong although it is.
@@ -53,7 +53,7 @@ struct ServiceView: Sendable {
   /// What is wrong although the service takes work; nil where nothing is.
   var warning: String? {
     service.staleness.map {
-      "trust data is not current since \(Log.timestamp($0.sinceMilliseconds)), "
+      "trust data is stale since \(Log.timestamp($0.sinceMilliseconds)); "
         + "changes and revocations do not apply: \($0.reason)"
     }
   }

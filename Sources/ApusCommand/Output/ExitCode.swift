@@ -1,6 +1,6 @@
 package import ApusWire
 
-/// How a command ended, for scripts. The numbers are part of the interface.
+/// The exit code of a command. Scripts rely on the numbers.
 package enum ExitCode: Int32, Sendable, CaseIterable {
   case success = 0
   case failed = 1
@@ -8,27 +8,27 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
   case unavailable = 3
   case configuration = 4
 
-  /// What the manual says about it.
+  /// The meaning, for help and the manual page.
   package var meaning: String {
     switch self {
     case .success: "done"
-    case .failed: "what was asked for did not happen: a push was rejected, a file not written"
-    case .usage: "the command line, the environment or the configuration file has a mistake"
+    case .failed: "the command failed: for example, a push was rejected or a file not written"
+    case .usage: "the command line, the environment or the configuration file has an error"
     case .unavailable: "the service cannot be reached, or a port is taken"
     case .configuration: "the data directory, a key or a certificate is missing or unusable"
     }
   }
 }
 
-/// Why a command ended otherwise than with success: what was wrong, where, and what to do.
+/// Why a command failed: the problem, where it is, and what to do.
 package struct CommandFailure: Error, Sendable, Equatable, CustomStringConvertible {
   package var code: ExitCode
   package var problem: String
-  /// Where the value that caused it stands; nil where no value did.
+  /// The source of the value that caused the failure; nil if no value did.
   package var origin: Origin?
-  /// What to do, as a sentence.
+  /// What to do, in full sentences.
   package var remedy: String?
-  /// What a script reads instead of the usual object, where the failure is itself a result.
+  /// The JSON to print instead of the usual error object, if the failure is itself a result.
   package var report: JSONValue?
 
   package init(
@@ -40,19 +40,19 @@ package struct CommandFailure: Error, Sendable, Equatable, CustomStringConvertib
     self.remedy = remedy
   }
 
-  /// One line: where and what.
+  /// One line: source and problem.
   package var description: String {
     if let origin { "\(origin): \(problem)" } else { problem }
   }
 
-  /// What a person reads on standard error, after the name of the program and the command.
+  /// The text for standard error, after the name of the program and the command.
   package func text(speaker: String) -> String {
     var text = "\(speaker): \(self)\n"
     for line in (remedy ?? "").split(separator: "\n") { text += "  \(line)\n" }
     return text
   }
 
-  /// What a script reads on standard output where it asked for JSON.
+  /// The object for standard output with `--json`.
   package var json: JSONValue {
     report
       ?? .members([
@@ -62,12 +62,12 @@ package struct CommandFailure: Error, Sendable, Equatable, CustomStringConvertib
   }
 }
 
-/// Where a value was given.
+/// The source of a value.
 package enum Origin: Sendable, Hashable, CustomStringConvertible {
   case flag(String)
   case environment(String)
   case file(path: String, line: Int, key: String)
-  /// Nowhere: it is the value that the option has when nobody gives one.
+  /// The default of the option with this flag.
   case builtIn(String)
 
   package var description: String {

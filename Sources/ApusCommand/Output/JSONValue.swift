@@ -1,7 +1,7 @@
 package import ApusWire
 
 extension JSONValue {
-  /// An object of the members that are there: an absent one is left out, not null.
+  /// An object of the members that are not nil.
   package static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
     .object(
       JSONObject(
@@ -12,7 +12,7 @@ extension JSONValue {
     .array(texts.map(JSONValue.string))
   }
 
-  /// Reads a text; nil where it is not JSON.
+  /// Parses a text; nil if it is not JSON.
   package init?(text: String) {
     let bytes = Array(text.utf8)
     do throws(JSONFault) {
@@ -22,6 +22,6 @@ extension JSONValue {
     }
   }
 
-  /// The value on one line.
+  /// The value as JSON on one line.
   package var text: String { String(decoding: bytes, as: UTF8.self) }
 }

@@ -2,7 +2,7 @@ package import ApusWire
 
 /// The payload that `apus send` builds from options.
 ///
-/// Source of the keys: "Generating a remote notification".
+/// Source of the keys: Generating a remote notification.
 package struct MessagePayload: Sendable {
   package var alert: String?
   package var title: String?
@@ -20,7 +20,7 @@ package struct MessagePayload: Sendable {
     isContentAvailable = invocation.isOn(ApusOptions.contentAvailable)
   }
 
-  /// Whether there is something that a person sees or hears.
+  /// Whether a user sees or hears something.
   package var isVisible: Bool {
     alert != nil || title != nil || subtitle != nil || badge != nil || sound != nil
   }
@@ -30,7 +30,7 @@ package struct MessagePayload: Sendable {
   package var json: JSONValue {
     let text: JSONValue? =
       if title == nil, subtitle == nil {
-        // The short form, which every version of every client understands.
+        // The short form, which all versions of all clients understand.
         alert.map(JSONValue.string)
       } else {
         .members([

@@ -1,14 +1,14 @@
 import ApusWire
 
-/// How `apus listen` shows a notification to a person.
+/// A notification as `apus listen` shows it on a terminal.
 package struct NotificationCard: Sendable {
   package var topic: String
-  /// Title, subtitle and text as the device shows them, without those that it has not.
+  /// Those of title, subtitle and text that exist, as the device shows them.
   package var texts: [String]
-  /// The payload as it came.
+  /// The payload as received.
   package var payload: String
   package var isFromStorage: Bool
-  /// The time on top, ready to be shown.
+  /// The formatted time for the top line.
   package var time: String
 
   package init(
@@ -23,10 +23,10 @@ package struct NotificationCard: Sendable {
 
   /// A few lines in a box of `columns` columns.
   ///
-  /// What is in a payload comes from strangers: characters that could steer the terminal are shown as U+FFFD.
+  /// The payload is untrusted: characters that could control the terminal are shown as U+FFFD.
   package func text(columns: Int?) -> String {
     let width = min(max(columns ?? 80, 40), 72)
-    let top = "┌─ \(Self.harmless(topic)) · \(time)\(isFromStorage ? " · was kept" : "")"
+    let top = "┌─ \(Self.harmless(topic)) · \(time)\(isFromStorage ? " · was stored" : "")"
     var text = top + "\n"
     for line in content() {
       for row in Self.rows(of: line, width: width - 2) { text += "│ \(row)\n" }
@@ -57,7 +57,7 @@ package struct NotificationCard: Sendable {
       }
   }
 
-  /// Without control characters (escape sequences) and without those that turn the direction of text.
+  /// Replaces control characters (escape sequences) and characters that change the direction of text.
   package static func harmless(_ text: String) -> String {
     var result = ""
     for scalar in text.unicodeScalars {

@@ -1,4 +1,4 @@
-/// The arguments behind a command's name, taken apart.
+/// Splits the arguments after a command's name into options and operands.
 struct ArgumentScan {
   let program: Program
   let command: CommandDescription
@@ -13,7 +13,7 @@ struct ArgumentScan {
     options = program.options(of: command)
   }
 
-  /// False as soon as help is asked for.
+  /// Returns false as soon as it finds `--help`.
   mutating func read(_ arguments: ArraySlice<String>) throws(CommandFailure) -> Bool {
     var rest = arguments
     while let argument = rest.popFirst() {
@@ -55,7 +55,7 @@ struct ArgumentScan {
         remedy: "\(flag) \(option.placeholder ?? ""): \(option.help)")
     }
     let given = Invocation.Given(text: text, origin: .flag(flag))
-    // The last one counts, so that a script can put its defaults before what its caller gives.
+    // The last one counts, so that a script can put its defaults before its caller's arguments.
     values[flag] = (option.repeats ? values[flag] ?? [] : []) + [given]
   }
 
@@ -65,13 +65,13 @@ struct ArgumentScan {
       let hint =
         options.contains { $0.flag == flag } ? "Did you mean \(flag)?\n" : ""
       throw CommandFailure(
-        .usage, "\"\(operand)\" is one argument too many", remedy: hint + seeHelp)
+        .usage, "unexpected argument \"\(operand)\"", remedy: hint + seeHelp)
     }
     operands.append(operand)
   }
 
   private func unknown(_ flag: String) -> CommandFailure {
-    let problem = "there is no option \(flag)"
+    let problem = "unknown option \(flag)"
     if let nearest = Suggestion.nearest(to: flag, among: options.map(\.flag) + [Flag.help]) {
       return CommandFailure(.usage, problem, remedy: "Did you mean \(nearest)?\n\(seeHelp)")
     }

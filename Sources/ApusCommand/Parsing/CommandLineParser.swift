@@ -1,6 +1,6 @@
-/// What a command line asks for.
+/// What a command line requests.
 package enum Request: Sendable {
-  /// Help about a command, or about the program.
+  /// Help about a command, or about the program if nil.
   case help(CommandDescription?)
   case version
   case run(Invocation)
@@ -8,12 +8,12 @@ package enum Request: Sendable {
 
 /// Reads a command line, the environment and the configuration file into one `Invocation`.
 ///
-/// Flag beats environment beats file beats default, option by option. Pure: the environment and the files come in as
-/// parameters.
+/// For each option, a flag overrides the environment, the environment overrides the file, and the file overrides the
+/// default. Pure: the environment and the files are parameters.
 package struct CommandLineParser {
   let program: Program
   let environment: [String: String]
-  /// The text of a file; nil where there is none.
+  /// Returns the text of a file; nil if it does not exist.
   let readFile: (String) throws(CommandFailure) -> String?
 
   package init(
@@ -25,11 +25,11 @@ package struct CommandLineParser {
     self.readFile = readFile
   }
 
-  /// - Parameter arguments: Without the program's own name.
+  /// - Parameter arguments: Without the program's name.
   package func parse(_ arguments: [String]) throws(CommandFailure) -> Request {
     guard let first = arguments.first else {
       throw CommandFailure(
-        .usage, "a command is missing", remedy: "`\(program.name) help` lists the commands.")
+        .usage, "no command given", remedy: "`\(program.name) help` lists the commands.")
     }
     switch first {
     case "--help", "-h": return .help(nil)
@@ -38,7 +38,7 @@ package struct CommandLineParser {
     }
     if first.hasPrefix("-") {
       throw CommandFailure(
-        .usage, "the command comes first, before \(first)",
+        .usage, "the command must come before \(first)",
         remedy: "`\(program.name) help` lists the commands.")
     }
     guard let command = program.command(first) else { throw program.unknownCommand(first) }
@@ -81,7 +81,7 @@ package struct CommandLineParser {
   private func failure(
     _ option: OptionDescription, _ given: Invocation.Given, _ problem: String
   ) -> CommandFailure {
-    // A payload would fill the screen.
+    // A whole payload would fill the screen.
     let text = given.text.count > 60 ? given.text.prefix(57) + "..." : given.text[...]
     return CommandFailure(
       .usage, "\"\(text)\" \(problem)", origin: given.origin,
@@ -102,13 +102,13 @@ package struct CommandLineParser {
     guard let last = entries.last else { return nil }
     if entries.count > 1, !option.repeats {
       throw CommandFailure(
-        .usage, "the setting is already in line \(entries[0].line)",
+        .usage, "the setting is already on line \(entries[0].line)",
         origin: file.origin(of: last), remedy: "Keep one of them.")
     }
     return entries.flatMap { split($0.value, option, file.origin(of: $0)) }
   }
 
-  /// Where a single text has to hold several values, they stand between commas or spaces.
+  /// Splits the text of a repeatable option at commas and spaces, for sources that give a single text.
   private func split(
     _ text: String, _ option: OptionDescription, _ origin: Origin
   ) -> [Invocation.Given] {
@@ -120,14 +120,14 @@ package struct CommandLineParser {
 
   // MARK: The file
 
-  /// The file that was named, which must be there, or else `apus.conf` in the data directory, which may be.
+  /// The file of `--config`, which must exist, or else `apus.conf` in the data directory, which may.
   private func configurationFile(
     _ options: [OptionDescription], _ values: [String: [Invocation.Given]]
   ) throws(CommandFailure) -> ConfigurationFile? {
     if let given = values[Flag.configuration]?.last {
       guard let text = try readFile(given.text) else {
         throw CommandFailure(
-          .configuration, "there is no file \(given.text)", origin: given.origin)
+          .configuration, "the file \(given.text) does not exist", origin: given.origin)
       }
       return try ConfigurationFile(path: given.text, text: text)
     }
@@ -140,26 +140,25 @@ package struct CommandLineParser {
     let file = try ConfigurationFile(path: path, text: text)
     if let entry = file.entries.first(where: { $0.key == data.fileKey }) {
       throw CommandFailure(
-        .usage, "a file in the data directory cannot move the data directory",
+        .usage, "a file in the data directory cannot change the data directory",
         origin: file.origin(of: entry), remedy: "Remove the line, or name the file with --config.")
     }
     return file
   }
 
-  /// Settings of other commands may stand in the file; unknown ones may not.
+  /// The file may contain settings of other commands, but no unknown ones.
   private func checkKeys(of file: ConfigurationFile) throws(CommandFailure) {
     let known = Set(program.options.compactMap(\.fileKey))
     for entry in file.entries where !known.contains(entry.key) {
       let nearest = Suggestion.nearest(to: entry.key, among: known.sorted())
       throw CommandFailure(
-        .usage, "there is no such setting", origin: file.origin(of: entry),
+        .usage, "unknown setting", origin: file.origin(of: entry),
         remedy: nearest.map { "Did you mean `\($0)`?" }
-          ?? "Settings are called as the flags are, without the hyphens in front.")
+          ?? "A setting has the name of a flag, without the leading hyphens.")
     }
   }
 
-  /// Variables that begin as ours do, that nobody reads, and that are one slip away from one that somebody reads.
-  /// Variables that are read and are no options: what a secret is, nobody should type as one.
+  /// Variables that are read but are not options, because secrets must not be on the command line.
   private static let secrets: Set = [AdminOptions.tokenVariable]
 
   private func misspeltVariables() -> [String] {
@@ -169,13 +168,13 @@ package struct CommandLineParser {
       .sorted()
       .compactMap { name in
         Suggestion.nearest(to: name, among: known).map {
-          "nothing reads \(name) (environment); did you mean \($0)?"
+          "\(name) (environment) has no effect; did you mean \($0)?"
         }
       }
   }
 }
 
-/// Flags that the parser itself knows, and the file that they lead to.
+/// Flags that the parser handles itself, and the default configuration file.
 enum Flag {
   static let help = "--help"
   static let configuration = "--config"

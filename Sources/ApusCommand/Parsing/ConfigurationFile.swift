@@ -1,7 +1,7 @@
-/// A configuration file: lines of `key = value`, with comments after `#` at the start of a line.
+/// A configuration file: lines of `key = value`, and comment lines that begin with `#`.
 ///
 /// The syntax is that of the other files in the data directory, without sections. A key is an option's flag without
-/// the hyphens in front. A value is the rest of the line without the spaces around it.
+/// the leading hyphens. A value is the rest of the line, trimmed.
 package struct ConfigurationFile: Sendable {
   package struct Entry: Sendable, Hashable {
     package var key: String
@@ -44,7 +44,7 @@ package struct ConfigurationFile: Sendable {
 }
 
 extension StringProtocol {
-  /// Without the spaces and tabs at either end.
+  /// Without spaces and tabs at either end.
   var trimmed: SubSequence {
     let isBlank: (Character) -> Bool = { $0 == " " || $0 == "\t" }
     guard let first = firstIndex(where: { !isBlank($0) }),

@@ -1,6 +1,6 @@
-/// A command with all its options as they were given, checked, with defaults where nothing was.
+/// A command with the checked values of all its options, including defaults.
 package struct Invocation: Sendable {
-  /// A value as it was written.
+  /// A value as given.
   package struct Given: Sendable, Hashable {
     package var text: String
     package var origin: Origin
@@ -9,15 +9,15 @@ package struct Invocation: Sendable {
   package let program: String
   package let command: String
   package let operands: [String]
-  /// What looks like a slip and does no harm, for standard error.
+  /// Harmless likely mistakes, for standard error.
   package let warnings: [String]
   /// By flag.
   let values: [String: [Given]]
 
-  /// The value, from the strongest of flag, environment, file and default; nil where there is none.
+  /// The value, from the strongest of flag, environment, file and default; nil if there is none.
   package subscript<Value>(_ option: Option<Value>) -> Value? { all(option).last }
 
-  /// All values of an option that may be given several times.
+  /// All values of a repeatable option.
   package func all<Value>(_ option: Option<Value>) -> [Value] {
     given(option).map { given in
       do throws(ValueProblem) {
@@ -28,7 +28,7 @@ package struct Invocation: Sendable {
     }
   }
 
-  /// The value of an option that this command cannot do without.
+  /// The value of an option that this command requires.
   package func require<Value>(_ option: Option<Value>) throws(CommandFailure) -> Value {
     if let value = self[option] { return value }
     throw missing(option.description)
@@ -45,17 +45,17 @@ package struct Invocation: Sendable {
   /// Whether a switch is on.
   package func isOn(_ option: Option<Bool>) -> Bool { self[option] ?? false }
 
-  /// Whether somebody gave a value, so that it is not the default.
+  /// Whether the value is not the default.
   package func isGiven(_ option: Option<some Sendable>) -> Bool {
     if case .builtIn = given(option).last?.origin ?? .builtIn("") { false } else { true }
   }
 
-  /// Whether it stands on the command line itself, so that it was meant for this call.
+  /// Whether it was given on the command line itself, and so for this call.
   package func isFlagged(_ option: Option<some Sendable>) -> Bool {
     if case .flag = given(option).last?.origin { true } else { false }
   }
 
-  /// A failure about the value of an option, which says where that value stands.
+  /// A failure about the value of an option, which names the source of that value.
   package func failure(
     _ code: ExitCode = .usage, about option: Option<some Sendable>, _ problem: String,
     remedy: String? = nil
@@ -64,7 +64,7 @@ package struct Invocation: Sendable {
     return CommandFailure(code, problem, origin: origin, remedy: remedy)
   }
 
-  /// The failure for an option that is not there.
+  /// The failure for a missing option.
   package func missing(_ option: OptionDescription) -> CommandFailure {
     var places = ["\(option.flag) \(option.placeholder ?? "")"]
     if let name = option.environment { places.append("set \(name)") }

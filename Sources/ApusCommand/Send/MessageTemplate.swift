@@ -1,19 +1,18 @@
 import ApusModel
 import ApusWire
 
-/// The message of a list: the same for every row, apart from the names of fields in it and from what a row says for
-/// itself.
+/// The message of a list: the same for every row, except for fields inserted into it and fields that override it.
 ///
-/// The fields `topic`, `push-type`, `priority`, `expiration`, `collapse-id`, `id` and `payload` of a row, where they
-/// are not empty, take the place of the option of that name; `token` is the recipient. All others are for templates.
+/// The fields `topic`, `push-type`, `priority`, `expiration`, `collapse-id`, `id` and `payload` of a row, if not
+/// empty, replace the option of that name; `token` is the recipient. All others are for templates.
 package struct MessageTemplate: Sendable {
   private let base: Message
-  /// Nil where the payload is not JSON: it is sent as it is.
+  /// Nil if the payload is not JSON: it is sent unchanged.
   private let payload: PayloadTemplate?
   private let collapseID: TextTemplate?
   private let shortens: Bool
 
-  /// - Parameter readFile: Gives the text of the file of `--payload-file`.
+  /// - Parameter readFile: Returns the text of the file of `--payload-file`.
   package init(
     _ invocation: Invocation, readFile: (String) throws(CommandFailure) -> String
   ) throws(CommandFailure) {
@@ -27,7 +26,7 @@ package struct MessageTemplate: Sendable {
     } catch {
       throw CommandFailure(
         .usage, "the message \(error.text)",
-        remedy: "Write a field of a row as {{name}}, or as {{name|default}}.")
+        remedy: "Insert a field of a row as {{name}}, or as {{name|default}}.")
     }
   }
 
@@ -71,7 +70,7 @@ package struct MessageTemplate: Sendable {
     return String(decoding: try payload.bytes(fields), as: UTF8.self)
   }
 
-  /// The text of a field; nil where it is empty or not there.
+  /// The text of a field; nil if it is empty or missing.
   private static func text(
     _ name: String, _ fields: [String: JSONValue]
   ) throws(RowProblem) -> String? {
@@ -79,7 +78,7 @@ package struct MessageTemplate: Sendable {
     case nil, .null?, .string("")?: return nil
     case .string(let text)?: return text
     case .integer(let number)?: return "\(number)"
-    default: throw RowProblem("has a \(name) that is no text")
+    default: throw RowProblem("has a \(name) that is not a text")
     }
   }
 

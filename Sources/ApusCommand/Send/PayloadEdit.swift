@@ -1,12 +1,12 @@
 package import ApusWire
 
-/// A key of the payload and its value, as `--set aps.thread-id=chat` gives them.
+/// A key of the payload and its value, as in `--set aps.thread-id=chat`.
 package struct PayloadEdit: Sendable, Equatable {
-  /// The keys from the outermost object on.
+  /// The keys, outermost first.
   package var path: [String]
   package var value: JSONValue
 
-  /// Sets the value, and makes the objects on the way to it. What stands in the way and is no object is replaced.
+  /// Sets the value. Creates missing objects on the path, and replaces values on the path that are not objects.
   package func apply(to payload: inout JSONValue) { Self.set(path[...], value, in: &payload) }
 
   private static func set(_ path: ArraySlice<String>, _ value: JSONValue, in json: inout JSONValue)
@@ -35,7 +35,7 @@ extension ValueSyntax where Value == PayloadEdit {
       }
       let path = text[..<equals].split(separator: ".", omittingEmptySubsequences: false)
       guard path.allSatisfy({ !$0.isEmpty }) else {
-        throw ValueProblem("has nothing between two full stops of the key")
+        throw ValueProblem("has an empty part in the key")
       }
       let value = String(text[text.index(after: equals)...])
       return PayloadEdit(
@@ -44,9 +44,9 @@ extension ValueSyntax where Value == PayloadEdit {
   }
 }
 
-/// Takes so much from the end of a notification's text that the payload fits.
+/// Shortens a notification's text at its end so that the payload fits.
 package enum PayloadShortening {
-  /// The payload; nil where it has no body, is no JSON, or is too large besides.
+  /// The shortened payload; nil if it has no body, is not JSON, or is too large even without a body.
   package static func shorten(_ payload: String, toBytes limit: Int) -> String? {
     guard payload.utf8.count > limit, var json = JSONValue(text: payload) else { return nil }
     let path = json["aps"]?["alert"]?.object == nil ? ["aps", "alert"] : ["aps", "alert", "body"]

@@ -2,15 +2,15 @@ package import ApusWire
 
 /// One row of a list of recipients.
 package struct Record: Sendable, Equatable {
-  /// Counted from 1, without the header of a table and without empty lines. It names the row in the results.
+  /// Counted from 1, without the header of a table and without empty lines. Identifies the row in the results.
   package var number: Int
-  /// As it stands in the list: to find out whether the list is the same later.
+  /// The bytes in the list, to detect a changed list later.
   package var bytes: [UInt8]
   package var fields: Fields
 
   package enum Fields: Sendable, Equatable {
     case good([String: JSONValue])
-    /// What is wrong with the row, as the end of a sentence that begins with it.
+    /// What is wrong with the row, worded to follow the row in a sentence.
     case bad(String)
   }
 
@@ -21,16 +21,16 @@ package struct Record: Sendable, Equatable {
   }
 }
 
-/// How a list of recipients is written.
+/// The format of a list of recipients.
 package enum RecordFormat: String, Sendable, Hashable, CaseIterable {
   /// A device token on each line.
   case tokens
-  /// A table with names in its first line. RFC 4180.
+  /// A table with column names in its first line. RFC 4180.
   case csv
   /// A JSON object on each line.
   case jsonl
 
-  /// What a first line looks like.
+  /// Guesses the format from a first line.
   init(firstLine: some Sequence<UInt8>) {
     let text = String(decoding: Array(firstLine), as: UTF8.self)
     if text.first == "{" {
@@ -41,24 +41,24 @@ package enum RecordFormat: String, Sendable, Hashable, CaseIterable {
   }
 }
 
-/// A list that cannot be read at all.
+/// The list cannot be read at all.
 package struct RecordProblem: Error, Sendable, Hashable, CustomStringConvertible {
   package var description: String
 }
 
-/// Reads a list of recipients piece by piece, as it comes from a file or a pipe.
+/// Reads a list of recipients in chunks, as they arrive from a file or a pipe.
 package struct RecordReader: Sendable {
-  /// Bytes of one row: a payload with all its escapes, and room besides.
+  /// Maximum bytes of one row: a payload with all its escapes, and room for more.
   package static let rowBytes = 65_536
 
-  /// Nil until the first line was seen, where nobody said it.
+  /// Nil until the first line was read, unless it was given.
   package private(set) var format: RecordFormat?
   private var bytes: [UInt8] = []
-  /// What is before is read.
+  /// Everything before this index has been read.
   private var start = 0
   /// Bytes of the list before `bytes`.
   private var droppedBytes: Int64 = 0
-  /// What is before has no end of a row, from `start` on.
+  /// There is no end of a row between `start` and this index.
   private var scanned = 0
   private var isInQuotes = false
   private var isAtEnd = false
@@ -70,7 +70,7 @@ package struct RecordReader: Sendable {
   /// Bytes of the list up to the end of the last row that was read.
   package var readBytes: Int64 { droppedBytes + Int64(start) }
 
-  /// Takes the next piece; an empty one is the end.
+  /// Appends the next chunk; an empty one is the end.
   package mutating func append(_ piece: some Collection<UInt8>) {
     if start > 0 {
       bytes.removeFirst(start)
@@ -81,7 +81,7 @@ package struct RecordReader: Sendable {
     if piece.isEmpty { isAtEnd = true } else { bytes.append(contentsOf: piece) }
   }
 
-  /// The next row; nil where more has to come first, or nothing comes any more.
+  /// The next row; nil if more bytes are needed, or at the end.
   package mutating func next() throws(RecordProblem) -> Record? {
     while var row = try nextRow() {
       if count == 0, columns == nil, row.starts(with: [0xef, 0xbb, 0xbf]) {
@@ -100,12 +100,12 @@ package struct RecordReader: Sendable {
     return nil
   }
 
-  /// Up to the next end of a line, without it; in a table an end inside quotation marks is none.
+  /// Up to the next line end, without it. In a table, a line end inside quotation marks does not count.
   private mutating func nextRow() throws(RecordProblem) -> ArraySlice<UInt8>? {
     while scanned < bytes.count {
       let byte = bytes[scanned]
       scanned += 1
-      // Before the format is known nothing is quoted but the names of a table.
+      // Before the format is known, only the column names of a table can be quoted.
       if byte == 0x22, format == .csv || format == nil && bytes[start] != 0x7b {
         isInQuotes.toggle()
       } else if byte == 0x0a, !isInQuotes {
@@ -115,7 +115,7 @@ package struct RecordReader: Sendable {
       guard scanned - start <= Self.rowBytes else {
         throw RecordProblem(
           description: "row \(count + 1) has more than \(Self.rowBytes) bytes"
-            + (isInQuotes ? ": is there a quotation mark without its partner?" : ""))
+            + (isInQuotes ? ": is a closing quotation mark missing?" : ""))
       }
     }
     guard isAtEnd, start < bytes.count else { return nil }
@@ -130,7 +130,7 @@ package struct RecordReader: Sendable {
   private mutating func readHeader(_ row: ArraySlice<UInt8>) throws(RecordProblem) {
     guard let names = CSVRow.cells(row)?.map({ String($0.trimmed) }) else {
       throw RecordProblem(
-        description: "the first line is no row of a table: a quotation mark is open")
+        description: "the first line is not a row of a table: a closing quotation mark is missing")
     }
     guard names.contains("token") else {
       throw RecordProblem(
@@ -155,10 +155,10 @@ package struct RecordReader: Sendable {
         Dictionary(object.members.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 }))
     case .csv:
       guard let cells = CSVRow.cells(row), let columns else {
-        return .bad("has text behind a closing quotation mark")
+        return .bad("has text after a closing quotation mark")
       }
       guard cells.count == columns.count else {
-        return .bad("has \(cells.count) cells, and the first line \(columns.count)")
+        return .bad("has \(cells.count) cells, but the first line has \(columns.count)")
       }
       return .good(
         Dictionary(uniqueKeysWithValues: zip(columns, cells.map(JSONValue.string))))
@@ -168,7 +168,7 @@ package struct RecordReader: Sendable {
 
 /// A row of a table. RFC 4180, section 2.
 enum CSVRow {
-  /// The cells, without their quotation marks; nil where those do not match.
+  /// The cells, without their quotation marks; nil if those do not match.
   static func cells(_ row: ArraySlice<UInt8>) -> [String]? {
     var cells: [String] = []
     var index = row.startIndex

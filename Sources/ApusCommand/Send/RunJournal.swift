@@ -1,19 +1,19 @@
 package import ApusModel
 package import ApusWire
 
-/// What became of a row.
+/// The outcome of a row.
 package enum RowOutcome: Sendable, Equatable {
   case accepted(uniqueID: String?)
   case rejected(status: UInt16, reason: String, timestampMilliseconds: Int64?)
   case unknown(cause: String, mayBeTaken: Bool)
-  /// Not sent, because no message can be made of it.
+  /// Not sent, because the row gives no valid message.
   case invalid(String)
 
-  /// What it means for a later run.
+  /// The state for a later run.
   package var state: RowState {
     switch self {
     case .accepted: .settled
-    // Credentials, too many requests and trouble of the service say nothing of the notification itself.
+    // Rejected credentials, too many requests and errors of the service say nothing about the notification itself.
     case .rejected(let status, _, _):
       status == 403 || status == 429 || status >= 500 ? .notTaken : .settled
     case .unknown(_, let mayBeTaken): mayBeTaken ? .doubtful : .notTaken
@@ -22,31 +22,31 @@ package enum RowOutcome: Sendable, Equatable {
   }
 }
 
-/// What the results of earlier runs say about a row.
+/// The state of a row after earlier runs.
 package enum RowState: UInt8, Sendable {
-  /// Nothing: it was certainly not sent.
+  /// Certainly not sent.
   case unseen
-  /// Its sending was begun, and its end is not known.
+  /// Sending began; the outcome is unknown.
   case doubtful
-  /// Accepted or refused for good.
+  /// Accepted or finally rejected.
   case settled
-  /// Certainly not taken by the service.
+  /// Certainly not accepted by the service.
   case notTaken
 }
 
-/// The results of a run, line by line: what is written while it goes on, and what a later run reads out of it.
+/// The results of a run, line by line, as written by the run and read by a later one.
 ///
 /// Each line is a JSON object. The first one names the run. Before rows are sent, a line with `started` (rows from
-/// `first` to `last`) or `again` (rows by number) is written and synced; after each row one with its `outcome`. So of a
-/// run that was killed, rows under no such line were certainly not sent, and those without an outcome are in doubt. A
-/// line that was cut off by a crash counts as not written.
+/// `first` to `last`) or `again` (rows by number) is written and synced; after each row a line with its `outcome`. So
+/// after a kill, rows without a `started` line were certainly not sent, and started rows without an outcome are
+/// doubtful. A line cut off by a crash counts as not written.
 package struct RunJournal: Sendable {
-  /// Rows that are begun together, at most. They are in doubt together as well, where the run is killed.
+  /// Maximum number of rows that start together. If the run is killed, all of them are doubtful.
   package static let blockRows = 256
 
   package struct Block: Sendable, Equatable {
     package var rows: ClosedRange<Int>
-    /// Of the rows as they stand in the list.
+    /// Digest of the rows in the list.
     package var digest: UInt64
 
     package init(rows: ClosedRange<Int>, digest: UInt64) {
@@ -55,7 +55,7 @@ package struct RunJournal: Sendable {
     }
   }
 
-  /// The id that those of the notifications are counted from.
+  /// The id from which the ids of the notifications are counted.
   package private(set) var run: NotificationID?
   package private(set) var blocks: [Block] = []
   private var states: [RowState] = []
@@ -67,7 +67,7 @@ package struct RunJournal: Sendable {
     row - 1 < states.count ? states[row - 1] : .unseen
   }
 
-  /// Rows of earlier runs.
+  /// Number of rows of earlier runs.
   package var rowCount: Int { states.count }
 
   /// The id of a row's notification: the same each time it is sent.
@@ -77,11 +77,11 @@ package struct RunJournal: Sendable {
 
   // MARK: Reading
 
-  /// Takes in one line, without its end.
+  /// Reads one line, without its line end.
   package mutating func read(_ line: Span<UInt8>) throws(RecordProblem) {
     lineNumber += 1
     guard let object = (try? JSONValue(parsing: line))?.object else {
-      // A line that a crash has cut off, and the newline that the next run put behind it.
+      // A line that a crash cut off; the next run added the newline.
       return
     }
     if let text = object["run"]?.string {
@@ -92,7 +92,7 @@ package struct RunJournal: Sendable {
       run = id
     } else if run == nil {
       throw RecordProblem(
-        description: "the file is not one of results: its first line names no run")
+        description: "the file does not contain results: its first line names no run")
     } else if let started = object["started"] {
       try readBlock(started)
     } else if let again = object["again"]?.array {
@@ -168,7 +168,7 @@ package struct RunJournal: Sendable {
 }
 
 extension RowOutcome {
-  /// The value of `outcome`, as for a single push.
+  /// The value of `outcome`, the same as for a single push.
   package var word: String {
     switch self {
     case .accepted: "accepted"
@@ -186,7 +186,7 @@ extension RowOutcome {
         status: line["status"]?.integer.flatMap(UInt16.init(exactly:)) ?? 0,
         reason: line["reason"]?.string ?? "", timestampMilliseconds: line["timestamp"]?.integer)
     case "unknown":
-      // What cannot be read is not taken for harmless.
+      // An unreadable outcome is treated as doubtful.
       self = .unknown(
         cause: line["cause"]?.string ?? "", mayBeTaken: line["retry_may_duplicate"]?.bool ?? true)
     case "invalid": self = .invalid(line["problem"]?.string ?? "")
@@ -195,7 +195,7 @@ extension RowOutcome {
   }
 }
 
-/// Tells whether a list is the same as before: FNV-1a of the rows, each with an end. Against slips, not against malice.
+/// Detects a changed list: FNV-1a of the rows, each with a line end. Guards against mistakes, not attacks.
 package struct RowDigest: Sendable, Equatable {
   package private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 

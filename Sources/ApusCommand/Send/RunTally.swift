@@ -1,18 +1,18 @@
 package import ApusWire
 
-/// What a run came to so far.
+/// The totals of a run so far.
 package struct RunTally: Sendable {
   package private(set) var accepted = 0
   package private(set) var rejected = 0
   package private(set) var unknown = 0
   package private(set) var invalid = 0
-  /// Rows that an earlier run had settled.
+  /// Rows that an earlier run settled.
   package var settledBefore = 0
-  /// Rows in doubt after an earlier run, which were not sent again.
+  /// Rows that are doubtful after an earlier run and were not sent again.
   package var leftInDoubt = 0
-  /// By reason; a service may say any word, so others are put together once there are many.
+  /// Counts by reason. A service can send any word, so beyond a limit further reasons are counted together.
   package private(set) var reasons: [String: Int] = [:]
-  /// Rows of the list that were read, and the bytes up to the end of the last one.
+  /// Rows read from the list, and the bytes up to the end of the last one.
   package private(set) var readRows = 0
   package private(set) var readBytes: Int64 = 0
   private var failuresToConnect = 0
@@ -21,15 +21,15 @@ package struct RunTally: Sendable {
   package private(set) var stop: Stop?
 
   package enum Stop: Sendable, Equatable {
-    /// The service does not take the credential: each row would be refused.
+    /// The service rejects the credential and would reject every row.
     case credentialRefused(reason: String)
-    /// Nothing but failures to connect since the beginning.
+    /// Every attempt to connect has failed since the beginning.
     case unreachable(cause: String)
     case interrupted
   }
 
   private static let reasonCount = 100
-  /// Rows that may fail to reach the service before the first that does: those that are under way together.
+  /// How many rows may fail to connect, before the first succeeds, until the run stops.
   package static let connectFailures = 1000
 
   package init() {}
@@ -68,7 +68,7 @@ package struct RunTally: Sendable {
 
   private var neverConnected: Bool { failuresToConnect > 0 && failuresToConnect == done - invalid }
 
-  /// To be called after the last row: a short list too is told when nobody was there.
+  /// Call after the last row: sets `stop` for a short list too if every connection failed.
   package mutating func finish() {
     if neverConnected, stop == nil { stop = .unreachable(cause: lastCause) }
   }
@@ -94,11 +94,11 @@ package struct RunTally: Sendable {
     ])
   }
 
-  /// Lines for a person.
+  /// The summary as text.
   package func text(milliseconds: Int64) -> String {
     var rows = [("accepted", accepted), ("rejected", rejected), ("unknown", unknown)]
     rows += [
-      ("invalid", invalid), ("settled before", settledBefore), ("left in doubt", leftInDoubt),
+      ("invalid", invalid), ("done before", settledBefore), ("left doubtful", leftInDoubt),
     ]
     rows = rows.filter { $0.1 > 0 || $0.0 == "accepted" }
     var text = ""
@@ -108,7 +108,7 @@ package struct RunTally: Sendable {
     }
     let perSecond = milliseconds > 0 ? Int64(done) * 1000 / milliseconds : 0
     let seconds = "\(milliseconds / 1000).\(milliseconds % 1000 / 100)"
-    return text + "  \(seconds) s, \(Digits.grouped(Int(perSecond))) a second\n"
+    return text + "  \(seconds) s, \(Digits.grouped(Int(perSecond))) per second\n"
   }
 
   private var sortedReasons: [(key: String, value: Int)] {
@@ -132,18 +132,18 @@ package enum Digits {
   }
 }
 
-/// The line that says how far a run is.
+/// The progress line of a run.
 package struct ProgressLine: Sendable {
   package var done: Int
   package var failed: Int
-  /// Rows for which nothing was to do, because an earlier run had dealt with them.
+  /// Rows that an earlier run settled.
   package var settledBefore: Int
-  /// Rows that were read and their bytes; and those of the whole list, where that is known.
+  /// Rows read and their bytes; and the bytes of the whole list, if known.
   package var readRows: Int
   package var readBytes: Int64
   package var listBytes: Int64?
   package var milliseconds: Int64
-  /// Rows a second of late.
+  /// Recent rows per second.
   package var perSecond: Int
 
   package init(
@@ -164,11 +164,11 @@ package struct ProgressLine: Sendable {
   package func text(columns: Int) -> String {
     var tail = " \(Digits.grouped(done)) done"
     if failed > 0 { tail += ", \(Digits.grouped(failed)) failed" }
-    tail += ", \(Digits.grouped(perSecond)) a second"
+    tail += ", \(Digits.grouped(perSecond)) per second"
     guard let listBytes, listBytes > 0 else {
       return String((String(tail.dropFirst())).prefix(columns))
     }
-    // Rows are read ahead of their outcomes, by whole pieces of the file.
+    // Rows are read ahead of their outcomes, in whole chunks of the file.
     let settled = done + settledBefore
     let settledPart = readRows > 0 ? Double(settled) / Double(readRows) : 0
     let part = min(max(Double(readBytes) / Double(listBytes) * settledPart, 0), 1)
@@ -195,15 +195,15 @@ package struct ProgressLine: Sendable {
   }
 }
 
-/// Holds a run to a number of rows a second.
+/// Limits a run to a number of rows per second.
 package struct Pace: Sendable {
   private let nanosecondsPerRow: UInt64
   private var next: UInt64 = 0
 
   package init(rowsPerSecond: Int) { nanosecondsPerRow = 1_000_000_000 / UInt64(rowsPerSecond) }
 
-  /// Nanoseconds until the next row may go. A pause is not made up for by a burst: at most a tenth of a second of rows
-  /// goes at once.
+  /// Nanoseconds until the next row may be sent. After a pause, at most the rows of a tenth of a second are sent at
+  /// once.
   package mutating func delay(nowNanoseconds now: UInt64) -> UInt64 {
     let credit: UInt64 = 100_000_000
     if next + credit < now { next = now - credit }

@@ -1,16 +1,16 @@
 package import ApusWire
 
-/// Why there is no message for a row, as the end of a sentence that begins with the row.
+/// Why a row gives no message, worded to follow the row in a sentence.
 package struct RowProblem: Error, Sendable, Hashable {
   package var text: String
   package init(_ text: String) { self.text = text }
 }
 
-/// A text with the names of a row's fields in it: `Hello {{name}}`.
+/// A text with fields of a row in it: `Hello {{name}}`.
 ///
-/// `{{name}}` is the field's value, `{{name|friend}}` the same or else the words behind the bar, where the field is
-/// empty or not there. A text that is one field and nothing else takes over its value as it is, numbers as numbers;
-/// `{{name:json}}` reads the value as JSON first, for tables, whose cells are all texts.
+/// `{{name}}` is the field's value; `{{name|friend}}` uses the words after the bar if the field is empty or missing. A
+/// text that consists of one field alone takes the field's value unchanged, so numbers stay numbers. `{{name:json}}`
+/// parses the value as JSON first, for tables, whose cells are all texts.
 package struct TextTemplate: Sendable, Hashable {
   private enum Segment: Hashable {
     case text(String)
@@ -27,7 +27,7 @@ package struct TextTemplate: Sendable, Hashable {
       }
       rest = rest[opening.upperBound...]
       guard let closing = rest.pair(of: "}") else {
-        throw ValueProblem("has {{ without }} behind it")
+        throw ValueProblem("has {{ without a closing }}")
       }
       segments.append(try Self.field(rest[..<closing.lowerBound]))
       rest = rest[closing.upperBound...]
@@ -40,7 +40,7 @@ package struct TextTemplate: Sendable, Hashable {
     var name = parts[0].trimmed
     let isJSON = name.hasSuffix(":json")
     if isJSON { name = name.dropLast(5) }
-    guard !name.isEmpty else { throw ValueProblem("has {{}} without a name between") }
+    guard !name.isEmpty else { throw ValueProblem("has {{}} without a name") }
     return .field(
       name: String(name), isJSON: isJSON, fallback: parts.count == 2 ? String(parts[1]) : nil)
   }
@@ -83,14 +83,14 @@ package struct TextTemplate: Sendable, Hashable {
     guard let value else { throw RowProblem("has no field \(name)") }
     guard isJSON, let text = value.string else { return value }
     guard let parsed = JSONValue(text: text) else {
-      throw RowProblem("has no JSON in the field \(name)")
+      throw RowProblem("has a field \(name) that is not JSON")
     }
     return parsed
   }
 }
 
 extension Substring {
-  /// The first place where two of `brace` follow each other.
+  /// The first pair of adjacent `brace` characters.
   fileprivate func pair(of brace: Character) -> Range<Index>? {
     var index = startIndex
     while index < endIndex {
@@ -104,13 +104,13 @@ extension Substring {
   }
 }
 
-/// A JSON text whose strings may be templates. Everything else of it stays as it is spelled.
+/// A JSON text whose strings may be templates. Everything else stays byte for byte.
 package struct PayloadTemplate: Sendable {
   private enum Segment { case bytes([UInt8]), text(TextTemplate) }
 
   private var segments: [Segment] = []
 
-  /// - Parameter json: What the caller found to be JSON.
+  /// - Parameter json: Valid JSON; the caller has checked it.
   package init(json: [UInt8]) throws(ValueProblem) {
     var plain: [UInt8] = []
     var index = 0
@@ -141,7 +141,7 @@ package struct PayloadTemplate: Sendable {
     return template.isConstant ? nil : template
   }
 
-  /// The place behind the string that begins at `start`.
+  /// The index after the string that begins at `start`.
   private static func endOfString(_ json: [UInt8], from start: Int) -> Int {
     var index = start + 1
     while index < json.count, json[index] != 0x22 { index += json[index] == 0x5c ? 2 : 1 }

@@ -1,9 +1,9 @@
 package import ApusModel
 
-/// Whether a service has a UNIX socket for its administration.
+/// Whether the administration API listens on a UNIX socket.
 package enum AdminSocketChoice: Sendable { case unix, off }
 
-/// The options about administration.
+/// The options for administration.
 package enum AdminOptions {
   // MARK: serve
 
@@ -11,15 +11,15 @@ package enum AdminOptions {
     "--admin", .choice("WHERE", [("unix", AdminSocketChoice.unix), ("off", .off)]),
     in: [Verb.serve], group: .listeners, scope: .named("admin-socket"), default: "unix",
     help:
-      "The administration on this machine: admin.sock in the data directory, for its owner (unix), or off."
+      "Administration on this machine: admin.sock in the data directory, for its owner (unix), or off."
   )
   package static let listen = Option(
     "--admin-listen", .listen(port: 2190), in: [Verb.serve], group: .listeners, default: "off",
-    help: "Administration from other machines: TLS, with a token from `apus admin`.")
+    help: "Listener for administration from other machines: TLS, with a token from `apus admin`.")
   package static let console = Option(
     "--console", .consolePlace("[ADDRESS:]PORT"), in: [Verb.serve], group: .listeners, note: "off",
     help:
-      "The console for a browser: plain HTTP on 127.0.0.1 (the default), TLS on any other address."
+      "Listener for the web console: plain HTTP on 127.0.0.1 (the default), TLS on any other address."
   )
 
   // MARK: admin
@@ -27,24 +27,24 @@ package enum AdminOptions {
   package static let scopes = Option(
     "--scopes", .adminScopes, in: [Verb.admin], group: .change, scope: .flagOnly,
     default: "read",
-    help: "What its holder may do: read, send, operate, trust, separated by commas.")
+    help: "What the token permits: read, send, operate, trust, separated by commas.")
   package static let expires = Option(
     "--expires", .integer("DAYS", 1...3650), in: [Verb.admin], group: .change, scope: .flagOnly,
     note: "never", help: "Days after which the token expires.")
 
-  // MARK: At a service elsewhere
+  // MARK: Remote service
 
-  /// The commands that can act on a service elsewhere.
+  /// The commands that can act on a remote service.
   private static let remote = [
     Verb.team, .app, .key, .cert, .device, .code, .rotate, .log, .status,
   ]
 
   package static let url = Option(
     "--admin", .adminURL, in: remote, group: .elsewhere, scope: .named("admin"),
-    note: "the data directory, on this machine",
-    help: "Act on a service elsewhere: https://HOST:PORT of its --admin-listen.")
-  /// The variable that has the token itself, for those who keep secrets there. Never an option: everybody on a machine
-  /// can read the command lines of all.
+    note: "the data directory on this machine",
+    help: "Act on a remote service: https://HOST:PORT of its --admin-listen.")
+  /// The environment variable with the token itself. Never an option: every user of a machine can read all command
+  /// lines.
   package static let tokenVariable = "APUS_ADMIN_TOKEN"
   package static let tokenFile = Option(
     "--token-file", .file, in: remote, group: .elsewhere, scope: .named("admin-token-file"),
@@ -52,7 +52,7 @@ package enum AdminOptions {
     help: "A file with the token from `apus admin add`, readable only by its owner.")
   package static let authority = Option(
     "--admin-authority", .file, in: remote, group: .elsewhere,
-    note: "authority/service.crt in the data directory, or else the system's",
+    note: "authority/service.crt in the data directory, or else the system's authorities",
     help: "The certificate of the authority that signed that service's.")
 
   static let all: [OptionDescription] = [
@@ -75,7 +75,7 @@ extension ValueSyntax where Value == AdminScopes {
   }
 }
 
-/// Where a service elsewhere is administered: `https`, a host and a port, and nothing else.
+/// The URL of a remote administration listener: `https`, a host and a port, and nothing else.
 package struct AdminURL: Sendable, Hashable, CustomStringConvertible {
   package var place: HostPort
 
@@ -95,7 +95,7 @@ extension ValueSyntax where Value == AdminURL {
       if rest.last == "/" { rest = rest.dropLast() }
       guard let place = HostPort(rest), place.port > 0,
         !place.host.contains(where: { "/@?#%".contains($0) })
-      else { throw ValueProblem("is not https://HOST:PORT, with nothing else in it") }
+      else { throw ValueProblem("is not https://HOST:PORT alone") }
       return AdminURL(place: place)
     }
   }

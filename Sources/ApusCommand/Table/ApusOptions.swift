@@ -1,13 +1,13 @@
 package import ApusModel
 
-/// The options of `apus`. Each is described here and nowhere else.
+/// The options of `apus`. Help, completions and the manual page all come from this table.
 package enum ApusOptions {
   private static let working = [
     Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .admin,
     .status,
     .send, .listen, .log, .token, .doctor, .feedback,
   ]
-  /// What acts as a provider.
+  /// The commands that act as a provider.
   private static let providers = [Verb.send, .token, .doctor]
 
   // MARK: General
@@ -17,15 +17,15 @@ package enum ApusOptions {
     help: "Where the service keeps its keys, certificates and notifications.")
   package static let configuration = Option(
     Flag.configuration, .file, in: working, group: .general, scope: .flagAndEnvironment,
-    note: "apus.conf in the data directory, if there",
-    help: "A file of settings, `key = value` on each line.")
+    note: "apus.conf in the data directory, if it exists",
+    help: "A file of settings, one `key = value` on each line.")
   package static let json = Option(
     "--json", .flag, in: working + [.dev], group: .general, scope: .flagOnly,
-    help: "Print JSON on standard output, one object a line.")
+    help: "Print JSON on standard output, one object per line.")
   package static let logFormat = Option(
     "--log-format", .choice("FORMAT", [("text", LogFormat.text), ("json", .json)]),
     in: [Verb.serve, .listen], group: .general, default: "text",
-    help: "How the log on standard error is written: text or json.")
+    help: "The format of the log on standard error: text or json.")
   package static let logLevel = Option(
     "--log-level",
     .choice(
@@ -41,7 +41,7 @@ package enum ApusOptions {
   package static let name = Option(
     "--name", .text("NAME"), in: [Verb.initialize], group: .issue,
     note: "localhost, 127.0.0.1, ::1 and this machine's name", repeats: true,
-    help: "A name or address under which clients reach the service. May be repeated.")
+    help: "A host name or address at which clients reach the service. May be repeated.")
   package static let firstTopic = Option(
     "--topic", .topic, in: [Verb.initialize], group: .issue, default: "com.example.app",
     help: "The first app's bundle id.")
@@ -55,7 +55,8 @@ package enum ApusOptions {
     help: "The bundle id of the app that the certificate is for.")
   package static let extraTopic = Option(
     "--extra-topic", .labelledTopic, in: [Verb.cert], group: .issue, scope: .flagOnly,
-    repeats: true, help: "Another topic that it covers, and its label. May be repeated.")
+    repeats: true,
+    help: "Another topic that the certificate covers, and its label. May be repeated.")
   package static let environment = Option(
     "--environment",
     .choice(
@@ -63,26 +64,26 @@ package enum ApusOptions {
       [
         ("production", EnvironmentSet.production), ("development", .development), ("both", .both),
       ]), in: [Verb.cert], group: .issue, scope: .flagOnly, default: "both",
-    help: "Where it is valid: production, development or both.")
+    help: "Where the certificate is valid: production, development or both.")
   package static let certificateRSABits = rsa(
     in: .cert,
-    help: "Make an RSA key of 2048, 3072 or 4096 bits, the only kind that many old libraries read.")
+    help: "Make an RSA key of 2048, 3072 or 4096 bits; many old libraries read no other kind.")
   package static let certificateDays = Option(
     "--days", .integer("N", 1...3650), in: [Verb.cert], group: .issue, scope: .flagOnly,
-    default: "365", help: "Days for which it is valid.")
+    default: "365", help: "Days for which the certificate is valid.")
 
   package static let deviceName = Option(
     "--name", .text("NAME"), in: [Verb.device], group: .issue, scope: .flagOnly,
-    default: "device", help: "The device's name in its certificate, for people.")
+    default: "device", help: "A readable name for the device, written into its certificate.")
   package static let rsaBits = rsa(
     in: .device, help: "Make an RSA key of 2048, 3072 or 4096 bits.")
   package static let deviceDays = Option(
     "--days", .integer("N", 1...3650), in: [Verb.device], group: .issue, scope: .flagOnly,
-    default: "730", help: "Days for which it is valid.")
+    default: "730", help: "Days for which the certificate is valid.")
 
   package static let retired = Option(
     "--retire", .deviceID, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
-    help: "Retire the device with this id; issues nothing. May be repeated.")
+    help: "Retire the device with this id; issue nothing. May be repeated.")
 
   private static func rsa(in verb: Verb, help: String) -> Option<Int> {
     Option(
@@ -93,26 +94,26 @@ package enum ApusOptions {
   // MARK: serve
 
   package static let http2Listen = door(
-    "--http2-listen", port: 2197, help: "Providers, production.")
+    "--http2-listen", port: 2197, help: "Listener for providers, production.")
   package static let http2DevelopmentListen = door(
-    "--http2-development-listen", port: 2198, help: "Providers, development.")
+    "--http2-development-listen", port: 2198, help: "Listener for providers, development.")
   package static let courierListen = door(
-    "--courier-listen", port: 5223, help: "Devices, production.")
+    "--courier-listen", port: 5223, help: "Listener for devices, production.")
   package static let courierDevelopmentListen = door(
-    "--courier-development-listen", port: 5224, help: "Devices, development.")
+    "--courier-development-listen", port: 5224, help: "Listener for devices, development.")
 
   package static let gatewayListen = door(
     "--gateway-listen", port: 2195, allowed: Set(ListenModifier.allCases),
-    help: "Old senders (the binary interface), production.")
+    help: "Listener for legacy senders (binary interface), production.")
   package static let gatewayDevelopmentListen = door(
     "--gateway-development-listen", port: 2295, allowed: Set(ListenModifier.allCases),
-    help: "Old senders, development.")
+    help: "Listener for legacy senders, development.")
   package static let feedbackListen = door(
     "--feedback-listen", port: 2196, allowed: [.legacyTLS],
-    help: "The feedback service for old senders, production.")
+    help: "Feedback service for legacy senders, production.")
   package static let feedbackDevelopmentListen = door(
     "--feedback-development-listen", port: 2296, allowed: [.legacyTLS],
-    help: "The feedback service, development.")
+    help: "Feedback service for legacy senders, development.")
 
   private static func door(
     _ flag: String, port: UInt16, allowed: Set<ListenModifier> = [], help: String
@@ -124,81 +125,84 @@ package enum ApusOptions {
 
   package static let workers = Option(
     "--workers", .integer("N", 0...256), in: [Verb.serve], group: .service, default: "0",
-    note: "0, one for each processor", help: "Threads that serve connections.")
+    note: "0, one per processor", help: "Number of worker threads.")
   package static let noInBandCertificates = Option(
     "--no-in-band-certificates", .flag, in: [Verb.serve], group: .service,
-    help: "Reject devices that authenticate in the connect message instead of in TLS.")
+    help: "Refuse devices that authenticate in the connect message instead of in TLS.")
   package static let allowES512 = Option(
     "--allow-es512", .flag, in: [Verb.serve], group: .service,
-    help: "Take provider tokens that say ES512 though they are signed with a P-256 key.")
+    help: "Accept provider tokens that name ES512 although a P-256 key signed them.")
   package static let compactTLS = Option(
     "--compact-tls", .choice("SWITCH", [("on", true), ("off", false)]), in: [Verb.serve],
     group: .service, default: "on",
     help:
-      "Whether connections keep 300 bytes of TLS 1.3 after their handshake (on), or all of OpenSSL's (off)."
+      "After a TLS 1.3 handshake, keep 300 bytes per connection (on), or OpenSSL's whole object (off)."
   )
   package static let unregisterGrace = Option(
     "--unregister-grace", .seconds(0...2_592_000), in: [Verb.serve], group: .service,
-    default: "60", help: "Time between a device dropping an app and its token becoming invalid.")
+    default: "60", help: "Time after a device drops an app until the app's token becomes invalid.")
   package static let linger = Option(
     "--linger", .integer("MS", 0...1000), in: [Verb.serve], group: .service, default: "50",
     help:
-      "Milliseconds for which a sent notification waits for its acknowledgement before it is stored."
+      "Milliseconds to wait for the acknowledgement of a sent notification before storing it."
   )
   package static let tokenRate = Option(
     "--token-rate", .integer("N", 0...1_000_000), in: [Verb.serve], group: .service,
     default: "\(Limits.requestsPerTokenPerSecond)",
     help:
-      "Requests a second for one device token, above which the answer is 429; 0 for no limit.")
+      "Requests per second for one device token; above that the response is 429. 0 for no limit.")
   package static let tokenBurst = Option(
     "--token-burst", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "\(Limits.requestsPerToken)",
-    help: "Requests for one device token that may come at once.")
+    help: "Requests for one device token that may arrive at once.")
   package static let ledger = Option(
     "--ledger", .ledgerMode, in: [Verb.serve], group: .service, default: "all",
-    help: "Which notifications the ledger follows: all, off, or 1/N, one in N. `apus log` shows it."
+    help:
+      "Which notifications the ledger follows: all, off, or one in N (1/N). `apus log` shows it."
   )
   package static let ledgerDays = Option(
     "--ledger-days", .integer("N", 1...3650), in: [Verb.serve], group: .service, default: "7",
-    help: "Days for which its lines are kept.")
+    help: "Days for which ledger lines are kept.")
   package static let ledgerMegabytes = Option(
     "--ledger-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
-    default: "1024", help: "Megabytes beyond which its oldest lines go early.")
+    default: "1024",
+    help: "Maximum megabytes of the ledger; beyond that the oldest lines are deleted early.")
   package static let deviceCacheMegabytes = Option(
     "--device-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
-    default: "256", help: "Megabytes for what is remembered of devices that are not connected.")
+    default: "256", help: "Megabytes of memory for the state of offline devices.")
   package static let memoryMegabytes = Option(
     "--memory-megabytes", .integer("N", 8...1_000_000), in: [Verb.serve], group: .service,
     default: "\(Limits.memoryMegabytes)",
-    help: "Megabytes for notifications that wait in memory; near that, providers are slowed down.")
+    help: "Megabytes for notifications in memory; near the limit, providers are slowed down.")
   package static let storeCacheMegabytes = Option(
     "--store-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
-    default: "32", help: "Megabytes for parts of the store's tables.")
+    default: "32", help: "Megabytes for the cache of the store's tables.")
   package static let ephemeral = Option(
     "--ephemeral", .flag, in: [Verb.serve], group: .service,
     help: "Keep notifications and devices in memory only.")
   package static let shutdown = Option(
     "--shutdown", .seconds(0...3600), in: [Verb.serve], group: .service, default: "30",
-    help: "How long a shutdown may take.")
+    help: "Maximum time for a shutdown.")
 
   // MARK: send
 
   package static let provider = Option(
     "--to", .providerDoor, in: [Verb.send, .doctor], group: .connection, scope: .named("send-to"),
     default: "localhost:2197",
-    help: "The service's listener for providers; apple and apple-sandbox are Apple's.")
+    help: "The service's listener for providers; apple and apple-sandbox stand for Apple's hosts.")
   package static let courier = Option(
     "--to", .hostPort, in: [Verb.listen], group: .connection, scope: .named("listen-to"),
     default: "localhost:5223", help: "The service's listener for devices.")
   package static let authority = Option(
     "--authority", .file, in: [Verb.send, .listen, .doctor], group: .connection,
-    note: "authority/service.crt in the data directory; for Apple's hosts the system's",
+    note:
+      "authority/service.crt in the data directory; for Apple's hosts, the system's authorities",
     help:
-      "The certificate of the authority that signed the service's; system for those of the system."
+      "The certificate of the authority that signed the service's, or `system` for the system's authorities."
   )
   package static let timeout = Option(
     "--timeout", .seconds(1...600), in: [Verb.send, .doctor], group: .connection, default: "30",
-    help: "How long to wait for the connection and the answer.")
+    help: "How long to wait for the connection and the response.")
 
   package static let providerKey = Option(
     "--key", .file, in: providers, group: .credentials,
@@ -206,10 +210,10 @@ package enum ApusOptions {
     help: "The provider key that signs tokens.")
   package static let keyID = Option(
     "--key-id", .keyID, in: providers, group: .credentials,
-    note: "the data directory's only key", help: "Its id.")
+    note: "the data directory's only key", help: "The id of the provider key.")
   package static let team = Option(
     "--team", .teamID, in: providers, group: .credentials, note: "the key's team",
-    help: "The team that it belongs to.")
+    help: "The team that the key belongs to.")
   package static let providerCertificate = Option(
     "--certificate", .file, in: [Verb.send, .doctor], group: .credentials,
     help: "A provider's certificate, instead of a key.")
@@ -220,36 +224,39 @@ package enum ApusOptions {
   package static let topic = Option(
     "--topic", .topic, in: [Verb.send, .doctor], group: .message,
     note: "the data directory's only app",
-    help: "The app, by its bundle id, with the suffix that some push types want.")
+    help: "The app's bundle id, with the suffix that some push types need.")
   package static let token = Option(
     "--token", .deviceToken, in: [Verb.send], group: .message, scope: .flagOnly, isRequired: true,
-    alternatives: ["--tokens"], help: "The device token that the app got.")
-  package static let alert = message("--alert", .anyText("TEXT"), "The text that is shown.")
-  package static let title = message("--title", .anyText("TEXT"), "The heading above it.")
-  package static let subtitle = message("--subtitle", .anyText("TEXT"), "The line between them.")
+    alternatives: ["--tokens"], help: "The device token issued to the app.")
+  package static let alert = message("--alert", .anyText("TEXT"), "The text of the alert.")
+  package static let title = message(
+    "--title", .anyText("TEXT"), "The title, shown above the text.")
+  package static let subtitle = message(
+    "--subtitle", .anyText("TEXT"), "The subtitle, between title and text.")
   package static let badge = message(
     "--badge", .integer("N", 0...999_999_999), "The number on the app's icon; 0 removes it.")
   package static let sound = message(
-    "--sound", .text("NAME"), "The sound that is played; `default` is the device's own.")
+    "--sound", .text("NAME"), "The sound to play; `default` is the device's own.")
   package static let contentAvailable = message(
-    "--content-available", .flag, "Let the app fetch something in the background.")
+    "--content-available", .flag, "Wake the app in the background.")
   package static let payload = message(
     "--payload", .json, "The whole payload, instead of the options above.")
   package static let payloadFile = message(
-    "--payload-file", .file, "The same from a file; - is standard input.")
+    "--payload-file", .file, "A file with the whole payload; - is standard input.")
   package static let pushType = Option(
     "--push-type", .pushType, in: [Verb.send], group: .message, scope: .flagOnly,
     note: "background with --content-available alone, else alert",
-    help: "What kind of notification it is.")
+    help: "The push type of the notification.")
   package static let priority = message(
     "--priority", .priority,
-    "10 at once, 5 with regard to the battery, 1 without waking the device.")
+    "10 delivers at once, 5 saves battery, 1 does not wake the device.")
   package static let expiration = message(
-    "--expiration", .expiration, "Until when the service keeps it for a device that is away.")
+    "--expiration", .expiration,
+    "How long the service stores the notification for an offline device.")
   package static let collapseID = message(
-    "--collapse-id", .collapseID, "A newer notification of the same id replaces this one.")
+    "--collapse-id", .collapseID, "A newer notification with the same id replaces this one.")
   package static let id = message(
-    "--id", .notificationID, "The notification's own id; the service makes one otherwise.")
+    "--id", .notificationID, "The notification's id; without it the service makes one.")
 
   private static func message<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, _ help: String
@@ -271,22 +278,22 @@ package enum ApusOptions {
   package static let keepAlive = Option(
     "--keep-alive", .seconds(0...86_400), in: [Verb.listen], group: .device, default: "900",
     help:
-      "Silence after which the service is pinged; 0 for never. Use less than the time after which a NAT on the path "
-      + "forgets the connection.")
+      "How long the connection may be silent before the device sends a keep-alive; 0 for never. Use less than the "
+      + "idle timeout of any NAT on the path.")
   package static let strings = Option(
     "--strings", .file, in: [Verb.listen], group: .device, scope: .flagOnly,
-    help: "A JSON object with the app's texts, for payloads that name them by key (loc-key).")
+    help: "A JSON object with the app's texts, for payloads that refer to them by key (loc-key).")
   package static let unregister = Option(
     "--unregister", .topic, in: [Verb.listen], group: .device, scope: .flagOnly, repeats: true,
-    help: "An app to unregister; without --topic the command then ends. May be repeated.")
+    help: "An app to unregister; without --topic the command then exits. May be repeated.")
   package static let count = Option(
     "--count", .integer("N", 1...1_000_000_000), in: [Verb.listen], group: .device,
-    scope: .flagOnly, help: "End after N notifications.")
+    scope: .flagOnly, help: "Exit after N notifications.")
   package static let tokenFile = Option(
     "--token-file", .file, in: [Verb.listen], group: .device, scope: .flagOnly,
-    help: "Write the tokens there as well, one a line, in the order of the topics.")
+    help: "Also write the tokens to this file, one per line, in the order of the topics.")
 
-  /// The order is that of the help.
+  /// In the order of the help.
   package static let all: [OptionDescription] =
     [
       token.description, topic.description, alert.description, title.description,

@@ -1,4 +1,4 @@
-// Of `apus-bench send-binary`, which measures the client library's half for the binary interface.
+// The options of `apus-bench send-binary`, which measures the client library's binary interface.
 extension BenchOptions {
   private static func ofBinaryClient<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, group: OptionGroup = .load,
@@ -11,29 +11,30 @@ extension BenchOptions {
 
   package static let binaryTarget = ofBinaryClient(
     "--connect", .hostPort, group: .connection, default: "127.0.0.1:2195",
-    "The gateway, its address in numbers.")
+    "The gateway, as a numeric address.")
   package static let binaryAuthority = ofBinaryClient(
     "--authority", .file, group: .connection, isRequired: true,
-    "The authority that its certificate for \"localhost\" comes from.")
+    "The authority that issued the gateway's certificate for \"localhost\".")
   package static let binaryCertificate = ofBinaryClient(
     "--certificate", .file, group: .credentials, isRequired: true, "A provider's certificate.")
   package static let binaryCertificateKey = ofBinaryClient(
-    "--key", .file, group: .credentials, isRequired: true, "The private key of that.")
+    "--key", .file, group: .credentials, isRequired: true, "The certificate's private key.")
   package static let binaryTokens = ofBinaryClient(
-    "--tokens", .file, isRequired: true, "Device tokens, one a line, which are sent to in turn.")
+    "--tokens", .file, isRequired: true, "A file of device tokens, one per line, used in turn.")
   package static let binaryPushes = ofBinaryClient(
     "--notifications", .integer("N", 1...4_000_000_000), isRequired: true,
-    "How many are measured.")
+    "Notifications to measure.")
   package static let binaryWarmUp = ofBinaryClient(
-    "--warm-up", .integer("N", 0...4_000_000_000), default: "100000", "How many are sent before.")
+    "--warm-up", .integer("N", 0...4_000_000_000), default: "100000",
+    "Notifications to send before the measurement.")
   package static let binaryPayloadBytes = ofBinaryClient(
     "--payload-bytes", .integer("N", 20...2048), default: "239",
-    "Bytes of each payload. A frame has 61 more.")
+    "Bytes per payload. A frame has 61 more.")
   package static let binarySilence = ofBinaryClient(
     "--silence", .integer("MS", 100...60_000), default: "100",
     "Milliseconds of silence that count as acceptance.")
   package static let binaryConfirmed = ofBinaryClient(
-    "--confirmed", .flag, "The gateway confirms each notification.")
+    "--confirmed", .flag, "Expect the gateway to confirm each notification.")
 
   static let ofBinaryClient: [OptionDescription] = [
     binaryTarget.description, binaryAuthority.description, binaryCertificate.description,

@@ -1,6 +1,6 @@
-/// Where a console listens; what is left out has its usual value.
+/// The address of a console listener; nil parts have their defaults.
 package struct ConsolePlace: Sendable, Hashable {
-  /// An address in numbers, without the brackets of IPv6.
+  /// A numeric address, without the brackets of IPv6.
   package var host: String?
   package var port: UInt16?
 
@@ -13,7 +13,7 @@ package struct ConsolePlace: Sendable, Hashable {
     } else {
       let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
       let host = isBracketed ? String(text.dropFirst().dropLast()) : text
-      // With one colon it is something else and a port.
+      // With one colon it is neither an IPv6 address nor a bare host.
       let colons = host.count { $0 == ":" }
       guard ListenAddress.Place.isNumeric(host), colons != 1, !isBracketed || colons > 1 else {
         return nil
@@ -22,7 +22,7 @@ package struct ConsolePlace: Sendable, Hashable {
     }
   }
 
-  /// With what was left out.
+  /// With defaults for the missing parts.
   package func address(host: String, port: UInt16) -> HostPort {
     HostPort(host: self.host ?? host, port: self.port ?? port)
   }
@@ -33,7 +33,7 @@ extension ValueSyntax where Value == ConsolePlace {
     ValueSyntax(placeholder) { text throws(ValueProblem) in
       guard let place = ConsolePlace(text) else {
         throw ValueProblem(
-          "is neither a port, nor an address in numbers, nor both, as in 127.0.0.1:2191")
+          "is neither a port, nor a numeric address, nor both, as in 127.0.0.1:2191")
       }
       return place
     }

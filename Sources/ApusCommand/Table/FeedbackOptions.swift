@@ -10,22 +10,22 @@ package enum FeedbackOptions {
   package static let timeout = Option(
     "--timeout", .seconds(1...600), in: [Verb.feedback], group: .connection,
     scope: .named("feedback-timeout"), default: "30",
-    help: "How long to wait for the connection, and for each further answer.")
+    help: "How long to wait for the connection and for each further entry.")
   package static let certificate = Option(
     "--certificate", .file, in: [Verb.feedback], group: .credentials,
     scope: .named("feedback-certificate"),
-    help: "The provider's certificate: the list is that of its topic.")
+    help: "The provider's certificate; its topic decides which list is read.")
   package static let certificateKey = Option(
     "--certificate-key", .file, in: [Verb.feedback], group: .credentials,
     scope: .named("feedback-certificate-key"),
-    note: "the certificate's file, if it has the key as well",
+    note: "the certificate's file, if it also has the key",
     help: "The private key of that certificate.")
   package static let follow = Option(
     "--follow", .flag, in: [Verb.feedback], group: .search, scope: .flagOnly,
-    help: "Go on reading, a list each time, until interrupted.")
+    help: "Keep reading new lists until interrupted.")
   package static let interval = Option(
     "--interval", .seconds(1...86_400), in: [Verb.feedback], group: .search, scope: .flagOnly,
-    default: "3600", help: "With --follow: how long to wait from one list to the next.")
+    default: "3600", help: "With --follow: how long to wait between lists.")
 
   static let all: [OptionDescription] = [
     service.description, authority.description, timeout.description, certificate.description,
@@ -35,22 +35,22 @@ package enum FeedbackOptions {
 
 extension Verb {
   static let feedbackDescription = CommandDescription(
-    name: "feedback", summary: "read the list of dead device tokens",
+    name: "feedback", summary: "read the list of invalid device tokens",
     details: [
       """
-      For providers that send over the binary interface: each line is a device token whose app is gone, and the time \
-      at which the service found that out. A token that the app registered later than that is alive.
+      For legacy senders on the binary interface: each line is a device token whose app was removed, and the time at \
+      which the service noticed. If the app registered the token again later, it is valid.
       """,
       """
-      The service gives each entry once. An incomplete list ends in exit code 3, after its entries were printed; \
+      The service returns each entry once. If a list is incomplete, the command prints its entries and exits with 3; \
       Apus then keeps them for the next reader.
       """,
     ],
     examples: [
-      ("Once", "apus feedback --certificate sender.pem"),
+      ("Read once", "apus feedback --certificate provider.pem"),
       (
-        "All the time, for a script",
-        "apus feedback --certificate sender.crt --certificate-key sender.key "
+        "Keep reading, for a script",
+        "apus feedback --certificate provider.crt --certificate-key provider.key "
           + "--to push.example.com:2196 --authority service.crt --follow --json"
       ),
     ])

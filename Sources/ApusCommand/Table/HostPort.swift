@@ -1,4 +1,4 @@
-/// A host, by name or by number, and a port.
+/// A host, as a name or a numeric address, and a port.
 package struct HostPort: Sendable, Hashable, CustomStringConvertible {
   /// Without the brackets of an IPv6 address.
   package var host: String
@@ -29,8 +29,8 @@ package struct HostPort: Sendable, Hashable, CustomStringConvertible {
     self.init(host: host, port: port)
   }
 
-  /// Whether both, addresses in numbers, want one port of one address. The kernel would let them have it, and spread
-  /// the connections between two doors that mean different things (SO_REUSEPORT).
+  /// Whether two numeric addresses bind the same port of the same address. With SO_REUSEPORT the kernel would allow
+  /// this and spread connections between two listeners with different meanings.
   package func collides(with other: HostPort) -> Bool {
     let isIPv6 = host.contains(":")
     guard port == other.port, port != 0, isIPv6 == other.host.contains(":") else { return false }

@@ -1,14 +1,13 @@
-/// Where a door listens.
+/// The addresses of a listener option.
 package struct ListenAddresses: Sendable, Hashable {
-  /// Empty where the door stays closed.
+  /// Empty if the listener is off.
   package var list: [ListenAddress]
 
   package init(_ list: [ListenAddress]) { self.list = list }
 
   package static let off = ListenAddresses([])
 
-  /// The listeners that have their modifiers in common, which share one door; groups and members in the order in which
-  /// they were written.
+  /// The addresses grouped by their modifiers, each group for one listener; in the order in which they were given.
   package var groups: [(modifiers: Set<ListenModifier>, places: [ListenAddress.Place])] {
     var groups: [(modifiers: Set<ListenModifier>, places: [ListenAddress.Place])] = []
     for listener in list {
@@ -22,12 +21,12 @@ package struct ListenAddresses: Sendable, Hashable {
   }
 }
 
-/// One of the places where a door listens, and what is special about it.
+/// One address of a listener, and its modifiers.
 package struct ListenAddress: Sendable, Hashable {
   package enum Place: Sendable, Hashable {
     /// Every address of the machine.
     case everywhere(port: UInt16)
-    /// This one, which is a number, not a name.
+    /// A numeric address, not a name.
     case address(HostPort)
   }
 
@@ -42,8 +41,8 @@ package struct ListenAddress: Sendable, Hashable {
 
 extension ValueSyntax where Value == ListenAddresses {
   /// - Parameters:
-  ///   - port: The usual one, for examples.
-  ///   - allowed: What a listener of this kind may have behind its address.
+  ///   - port: The default port, for examples.
+  ///   - allowed: The modifiers that a listener of this kind accepts.
   static func listen(port: UInt16, allowed: Set<ListenModifier> = []) -> ValueSyntax {
     let offered = ListenModifier.allCases.filter(allowed.contains).map { "\(port)\($0.text)" }
     return ValueSyntax("ADDRESS", completion: .words(["off"] + offered)) {
@@ -53,11 +52,11 @@ extension ValueSyntax where Value == ListenAddresses {
       for part in text.split(separator: ",", omittingEmptySubsequences: false) {
         let pieces = part.split(separator: "+", omittingEmptySubsequences: false)
         if pieces.count > 1, pieces[0] == "off" {
-          throw ValueProblem("has a modifier behind off; a listener that is off takes none")
+          throw ValueProblem("has a modifier after off; a listener that is off takes none")
         }
         guard let place = ListenAddress.Place(pieces[0]) else {
           throw ValueProblem(
-            "is neither a port, nor addresses between commas such as "
+            "is neither a port, nor addresses separated by commas such as "
               + "127.0.0.1:\(port),[::1]:\(port), nor off")
         }
         list.append(
@@ -69,7 +68,7 @@ extension ValueSyntax where Value == ListenAddresses {
 }
 
 extension ListenAddress.Place {
-  /// Reads `2197`, `*:2197`, `127.0.0.1:2197` or `[::1]:2197`; nil for anything else, names of hosts among it.
+  /// Reads `2197`, `*:2197`, `127.0.0.1:2197` or `[::1]:2197`; nil for anything else, including host names.
   fileprivate init?(_ text: Substring) {
     let digits = text.hasPrefix("*:") ? text.dropFirst(2) : text
     if !digits.isEmpty, let port = HostPort.port(digits) {
@@ -81,7 +80,7 @@ extension ListenAddress.Place {
     }
   }
 
-  /// Whether it can be an address in numbers; the system has the last word.
+  /// Whether `host` looks like a numeric address; the system makes the final check.
   static func isNumeric(_ host: String) -> Bool {
     if host.contains(":") { return true }
     let parts = host.split(separator: ".", omittingEmptySubsequences: false)

@@ -1,19 +1,19 @@
-/// What can be said of a single listener behind its address, as in `2195+confirm`.
+/// A modifier after an address, as in `2195+confirm`. It applies to that address only.
 package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
   case legacyTLS = "legacy-tls"
   case confirm
   case strict
   case lenient
 
-  /// With the plus in front, as it is written.
+  /// With the leading plus.
   package var text: String { "+\(rawValue)" }
 
-  /// As they stand behind an address, in the order of the help.
+  /// As written after an address, in the order of the help.
   package static func text(_ modifiers: Set<ListenModifier>) -> String {
     allCases.filter(modifiers.contains).map(\.text).joined()
   }
 
-  /// The modifier that says the opposite.
+  /// The modifier that contradicts this one.
   private var opposite: ListenModifier? {
     switch self {
     case .strict: .lenient
@@ -31,41 +31,41 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
     switch self {
     case .legacyTLS:
       """
-      Speak TLS 1.0 and 1.1 as well, for senders that know nothing newer. Both are broken: an attacker on the path can \
-      read or change what is sent, including tokens and payloads. For addresses that only those senders can reach. \
-      Gateway and feedback.
+      Speak TLS 1.0 and 1.1 as well, for legacy senders that support nothing newer. Both are broken: an attacker on \
+      the path can read or change everything, including tokens and payloads. Use it only for addresses that only those \
+      senders can reach. Gateway and feedback listeners.
       """
     case .confirm:
       """
-      Answer each accepted notification of commands 1 and 2 with status 0 and its identifier, which Apple never did. \
-      For senders that expect it; others treat it as an error. Gateway only.
+      Respond to each accepted notification of commands 1 and 2 with status 0 and its identifier, which Apple never \
+      did. For legacy senders that expect it; others treat it as an error. Gateway listeners only.
       """
     case .strict:
       """
-      Follow Apple's pages to the letter: at most 256 bytes of payload with commands 0 and 1, and priority 10 only for \
-      what can be seen or heard. Gateway only.
+      Follow Apple's pages to the letter: payloads of at most 256 bytes with commands 0 and 1, and priority 10 only \
+      for notifications that show or play something. Gateway listeners only.
       """
     case .lenient:
       """
-      Skip undefined items of a frame, and accept any payload unchanged. Gateway only.
+      Skip undefined items of a frame, and accept any payload unchanged. Gateway listeners only.
       """
     }
   }
 
-  /// Reads what follows an address, each part without its plus.
+  /// Reads the modifiers after an address, each without its plus.
   static func read(
     _ names: some Sequence<Substring>, allowed: Set<ListenModifier>
   ) throws(ValueProblem) -> Set<ListenModifier> {
     var modifiers: Set<ListenModifier> = []
     for name in names {
-      guard !name.isEmpty else { throw ValueProblem("has a + with no modifier behind it") }
+      guard !name.isEmpty else { throw ValueProblem("has a + without a modifier") }
       guard let modifier = ListenModifier(rawValue: String(name)) else {
         throw unknown(name, allowed: allowed)
       }
       guard allowed.contains(modifier) else {
         throw ValueProblem(
-          "has \(modifier.text), which only \(modifier.owners) take; "
-            + (allowed.isEmpty ? "leave it out" : "this one takes \(list(allowed))"))
+          "has \(modifier.text), which only \(modifier.owners) accept; "
+            + (allowed.isEmpty ? "leave it out" : "this one accepts \(list(allowed))"))
       }
       guard modifiers.insert(modifier).inserted else {
         throw ValueProblem("has \(modifier.text) twice; write it once")
@@ -82,7 +82,7 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
     _ name: Substring, allowed: Set<ListenModifier>
   ) -> ValueProblem {
     if allowed.isEmpty {
-      return ValueProblem("has +\(name), but this listener takes no modifiers; leave it out")
+      return ValueProblem("has +\(name), but this listener accepts no modifiers; leave it out")
     }
     let hint = Suggestion.nearest(to: String(name), among: allowed.map(\.rawValue).sorted())
       .map { "; did you mean +\($0)?" }

@@ -3,21 +3,21 @@ package import ApusModel
 /// The options of `apus log`.
 package enum LogOptions {
   package static let id = search(
-    "--id", .notificationID, "The notification of that \(HeaderName.apnsID.text).")
+    "--id", .notificationID, "The notification with this \(HeaderName.apnsID.text).")
   package static let uniqueID = search(
-    "--unique-id", .notificationID, "The notification of that \(HeaderName.apnsUniqueID.text).")
+    "--unique-id", .notificationID, "The notification with this \(HeaderName.apnsUniqueID.text).")
   package static let token = search(
-    "--token", .deviceToken, "Notifications to that device token.")
-  package static let topic = search("--topic", .topic, "Notifications of that topic.")
-  package static let device = search("--device", .deviceID, "Notifications to that device.")
+    "--token", .deviceToken, "Notifications to this device token.")
+  package static let topic = search("--topic", .topic, "Notifications for this topic.")
+  package static let device = search("--device", .deviceID, "Notifications to this device.")
   package static let state = Option(
     "--state", .deliveryStates, in: [Verb.log], group: .search, scope: .flagOnly, repeats: true,
-    help: "Lines of that state: a label, or its first words. May be repeated.")
-  package static let since = search("--since", .moment, "Lines from that time on.")
-  package static let until = search("--until", .moment, "Lines before that time.")
+    help: "Lines with this state: a label, or its first words. May be repeated.")
+  package static let since = search("--since", .moment, "Lines from this time on.")
+  package static let until = search("--until", .moment, "Lines before this time.")
   package static let limit = Option(
     "--limit", .integer("N", 1...100_000_000), in: [Verb.log], group: .search, scope: .flagOnly,
-    default: "1000", help: "Show the newest N lines at most.")
+    default: "1000", help: "Show at most the newest N lines.")
   package static let follow = search(
     "--follow", .flag, "Keep printing new lines until interrupted.")
   package static let refused = search(
@@ -33,7 +33,7 @@ package enum LogOptions {
         ("topic", CountsBy.topic), ("push-type", .pushType), ("priority", .priority),
         ("reason", .reason),
       ]), in: [Verb.log], group: .search, scope: .flagOnly, default: "topic",
-    help: "How --counts groups them: by topic, push-type, priority, or reason of refusal.")
+    help: "How --counts groups the counters: by topic, push-type, priority, or rejection reason.")
 
   private static func search<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, _ help: String
@@ -45,7 +45,7 @@ package enum LogOptions {
 /// How counters are grouped.
 package enum CountsBy: Sendable { case topic, pushType, priority, reason }
 
-/// A point in time: a span before now, or a time of its own.
+/// A point in time, relative to now or absolute.
 package enum Moment: Sendable, Hashable {
   /// Seconds before now.
   case ago(Int64)
@@ -110,16 +110,16 @@ extension ValueSyntax where Value == LedgerMode {
       default:
         guard text.hasPrefix("1/"), text.dropFirst(2).allSatisfy(\.isNumber),
           let number = UInt32(text.dropFirst(2)), number > 0
-        else { throw ValueProblem("is neither all, nor off, nor a part such as 1/100") }
+        else { throw ValueProblem("is neither all, nor off, nor a fraction such as 1/100") }
         return number == 1 ? .all : .oneIn(number)
       }
     }
   }
 }
 
-/// Times as RFC 3339 writes them.
+/// Times in the format of RFC 3339.
 package enum DateTime {
-  /// Unix milliseconds of `2026-01-31T12:00:00Z`, with a fraction of a second or another offset where there is one;
+  /// Unix milliseconds of a time such as `2026-01-31T12:00:00Z`, with an optional fraction of a second and any offset;
   /// nil for anything else.
   package static func milliseconds(_ text: String) -> Int64? {
     let bytes = Array(text.utf8)

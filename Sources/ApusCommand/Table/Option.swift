@@ -1,35 +1,36 @@
-/// One option, described once: parsing, help, completions and the manual page all come from this.
+/// One option. Parsing, help, completions and the manual page all use this description.
 package struct OptionDescription: Sendable {
-  /// With its hyphens.
+  /// With its two hyphens.
   package var flag: String
-  /// What stands for the value in help; nil for a switch, which takes none.
+  /// The placeholder for the value in help; nil for a switch.
   package var placeholder: String?
   package var isSwitch: Bool { placeholder == nil }
-  /// Nil for what makes sense for one call only, such as the text of a notification.
+  /// The environment variable; nil for an option that makes sense for one call only, such as the text of a
+  /// notification.
   package var environment: String?
   package var fileKey: String?
-  /// Read as if it had been given where nobody gives one.
+  /// The value if none is given.
   package var defaultText: String?
-  /// What help says about the default instead of `defaultText`.
+  /// Text for help about the default, instead of `defaultText`.
   package var defaultNote: String?
   package var help: String
   package var group: OptionGroup
-  /// The commands that take it, by name.
+  /// The names of the commands that have this option.
   package var commands: [String]
   package var isRequired: Bool
-  /// Flags of the options that take its place where it is required.
+  /// Flags of options that satisfy `isRequired` in its place.
   package var alternatives: [String]
-  /// May be given several times; a source with several values replaces all values of a weaker one.
+  /// May be given several times; the values of one source replace all values of a weaker source.
   package var repeats: Bool
   package var completion: Completion
-  /// What is wrong with a value; nil where nothing is.
+  /// Describes what is wrong with a value; nil if the value is valid.
   package var check: @Sendable (String) -> String?
 
-  /// The name that it has among all options of a program: several options may share a flag, each for other commands.
+  /// Unique among all options of a program: several options may share a flag, each for other commands.
   package var id: String { flag + " " + commands.joined(separator: ",") }
 }
 
-/// What the shell offers for a value.
+/// What the shell completes for a value.
 package enum Completion: Sendable, Hashable {
   case nothing
   case file
@@ -37,7 +38,7 @@ package enum Completion: Sendable, Hashable {
   case words([String])
 }
 
-/// The headings of a command's help, in their order.
+/// The headings of a command's help, in order.
 package enum OptionGroup: String, Sendable, CaseIterable {
   case message = "Message"
   case list = "Many recipients"
@@ -50,7 +51,7 @@ package enum OptionGroup: String, Sendable, CaseIterable {
   case device = "Device"
   case search = "What to look for"
   case load = "Load"
-  case elsewhere = "A service elsewhere"
+  case elsewhere = "Remote service"
   case general = "General"
 }
 
@@ -60,8 +61,8 @@ package struct Option<Value: Sendable>: Sendable {
   let read: @Sendable (String) throws(ValueProblem) -> Value
 
   /// - Parameters:
-  ///   - scope: Whether the environment and the configuration file may give it, and under which name.
-  ///   - note: What help says about the default, where the default's own text says too little.
+  ///   - scope: Whether the environment and the configuration file may set it, and under which name.
+  ///   - note: Text for help about the default, if `defaultText` says too little.
   init<Verb: RawRepresentable<String>>(
     _ flag: String, _ syntax: ValueSyntax<Value>, in commands: [Verb], group: OptionGroup,
     scope: OptionScope = .everywhere, default defaultText: String? = nil, note: String? = nil,
@@ -88,11 +89,12 @@ package struct Option<Value: Sendable>: Sendable {
 
 /// Where an option may be given.
 package enum OptionScope: Sendable {
-  /// Flag, `APUS_` and the flag in capitals, and the flag without hyphens in front as the file's key.
+  /// As a flag, as the environment variable `APUS_` with the flag in upper case, and in the file under the flag's name
+  /// without the leading hyphens.
   case everywhere
-  /// The same under a name of its own, where a flag means different things to different commands.
+  /// The same under another name, if the flag means different things to different commands.
   case named(String)
-  /// Flag and environment: what the configuration file could not say of itself.
+  /// Flag and environment only, for the path of the configuration file.
   case flagAndEnvironment
   case flagOnly
 

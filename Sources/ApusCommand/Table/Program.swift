@@ -1,16 +1,16 @@
 /// A command of a program, as its help describes it.
 package struct CommandDescription: Sendable {
   package var name: String
-  /// One line, for lists; begins in lower case, ends without a full stop.
+  /// One line for lists, in lower case and without a full stop.
   package var summary: String
   /// Paragraphs.
   package var details: [String]
-  /// Arguments without a flag, as the usage line shows them.
+  /// Operands as the usage line shows them.
   package var operands: String
   package var operandCount: ClosedRange<Int>
-  /// What the first operand may be, for the shell; empty where it is not one of a few words.
+  /// Possible words of the first operand, for shell completion; empty if it is free text.
   package var operandWords: [String]
-  /// Words that values may contain, which no option can describe for itself.
+  /// Explains words that the values of several options share.
   package var glossary: Glossary?
   package var examples: [Example]
 
@@ -21,7 +21,7 @@ package struct CommandDescription: Sendable {
 
   package struct Glossary: Sendable {
     package var heading: String
-    /// The options whose values have these words; help puts them behind.
+    /// The options whose values use these words; help puts the glossary after them.
     package var group: OptionGroup
     package var entries: [(term: String, help: String)]
   }
@@ -42,7 +42,7 @@ package struct CommandDescription: Sendable {
   }
 }
 
-/// A program: its commands and the one table of its options.
+/// A program: its commands and the table of its options.
 package struct Program: Sendable {
   package var name: String
   package var summary: String
@@ -70,12 +70,12 @@ package struct Program: Sendable {
     options.filter { $0.commands.contains(command.name) }
   }
 
-  /// The failure for a command that is not there.
+  /// The failure for an unknown command.
   package func unknownCommand(_ name: String) -> CommandFailure {
     let nearest = Suggestion.nearest(to: name, among: commands.map(\.name))
     let question = nearest.map { "Did you mean `\(self.name) \($0)`?\n" } ?? ""
     return CommandFailure(
-      .usage, "there is no command \"\(name)\"",
+      .usage, "unknown command \"\(name)\"",
       remedy: "\(question)`\(self.name) help` lists the commands.")
   }
 }

@@ -1,37 +1,38 @@
 import ApusModel
 
-/// The options of `apus send` besides those of a plain message, and of the commands that show how sending goes.
+/// The options of `apus send` besides those of a plain message.
 package enum SendOptions {
   package static let set = Option(
     "--set", .payloadEdit, in: [Verb.send], group: .message, scope: .flagOnly, repeats: true,
     help:
-      "Any key of the payload, with full stops for keys inside keys. VALUE is JSON, or else text. May be repeated."
+      "Set any key of the payload; separate nested keys with dots. VALUE is JSON, or else text. May be repeated."
   )
   package static let shorten = message(
     "--shorten", .flag,
-    "Shorten the text, between characters, where the payload would be too large.")
+    "Shorten the text at a character boundary if the payload is too large.")
   package static let dryRun = message(
-    "--dry-run", .flag, "Show what would be sent and what is wrong with it, and send nothing.")
+    "--dry-run", .flag, "Show what would be sent and any problems with it; send nothing.")
   package static let strict = message(
-    "--strict", .flag, "Do not send what violates a rule; without this, violations are only shown.")
+    "--strict", .flag,
+    "Do not send notifications that violate a rule; otherwise violations are only shown.")
 
   package static let tokens = list(
-    "--tokens", .file, "A list of recipients, one a line; - is standard input.")
+    "--tokens", .file, "A list of recipients, one per line; - is standard input.")
   package static let format = list(
     "--format", .choice("FORMAT", RecordFormat.allCases.map { ($0.rawValue, $0) }),
-    "How the list is written: tokens, csv or jsonl. Its first line tells, as a rule.")
+    "The format of the list: tokens, csv or jsonl. Without it the first line decides.")
   package static let results = list(
-    "--results", .file, "Write the outcome of each row there, one JSON object a line.")
+    "--results", .file, "Write the outcome of each row to this file, one JSON object per line.")
   package static let resume = list(
-    "--resume", .flag, "Go on with the run whose results are in that file.")
+    "--resume", .flag, "Continue the run whose results are in the --results file.")
   package static let retryDoubtful = list(
-    "--retry-doubtful", .flag, "Send rows again that may have been sent, with the same id.")
+    "--retry-doubtful", .flag, "Resend rows that may have been sent, with the same id.")
   package static let rate = list(
-    "--rate", .integer("N", 1...1_000_000), "Send at most N notifications a second.")
+    "--rate", .integer("N", 1...1_000_000), "Send at most N notifications per second.")
   package static let usualConcurrency = 2000
   package static let concurrency = Option(
     "--concurrency", .integer("N", 1...10_000), in: [Verb.send], group: .list, scope: .flagOnly,
-    default: "\(usualConcurrency)", help: "Notifications that may wait for their answers at a time."
+    default: "\(usualConcurrency)", help: "Notifications that may wait for responses at a time."
   )
 
   private static func message<Value>(
@@ -54,21 +55,21 @@ package enum SendOptions {
 }
 
 extension HostPort {
-  /// Apple's service, whose hosts have names of their own here. "Sending notification requests to APNs".
+  /// Short names for Apple's hosts. Source of the hosts: Sending notification requests to APNs.
   static let appleNames: [(name: String, host: String)] = [
     ("apple", "api.push.apple.com"), ("apple-sandbox", "api.sandbox.push.apple.com"),
   ]
 
-  /// Where a service listens for providers unless it is told otherwise, and where Apple's does.
+  /// The default port for providers, and Apple's.
   private static let providerPort = 2197
   private static let appleProviderPort: UInt16 = 443
 
-  /// Whether it is a host of Apple's, whose certificate the system's authorities vouch for.
+  /// Whether it is one of Apple's hosts, whose certificates the system's authorities have signed.
   package var isApple: Bool { host == "push.apple.com" || host.hasSuffix(".push.apple.com") }
 }
 
 extension HostPort {
-  /// Reads a service's listener for providers: a host with or without a port, or one of Apple's.
+  /// Reads the address of a listener for providers: a host with or without a port, or a short name of Apple's.
   package init(providerDoor text: String) throws(ValueProblem) {
     let host = Self.appleNames.first { $0.name == text }?.host ?? text
     var address = HostPort(host)

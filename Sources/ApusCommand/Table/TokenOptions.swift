@@ -1,10 +1,10 @@
-/// The options of `apus token`. Those of the credentials are the same as of `apus send`.
+/// The options of `apus token`, besides those for credentials, which `apus send` shares.
 package enum TokenOptions {
   package static let issuedAt = Option(
     "--issued-at", .moment, in: [Verb.token], group: .issue, scope: .flagOnly, note: "now",
-    help: "When the token says that it was made: a span before now such as 55m, or a time.")
+    help: "The issue time in the token: a span before now such as 55m, or a time.")
 
-  /// What comes through standard input, as messages name it. No option of the table.
+  /// A token from standard input, for error messages. It is not in the table of options.
   package static let standardInput = issuedAtText
 
   private static let issuedAtText = Option(

@@ -1,13 +1,13 @@
 import ApusModel
 import ApusWire
 
-/// What is wrong with a value, as the end of a sentence that begins with the value.
+/// What is wrong with a value, worded to follow the value in a sentence.
 package struct ValueProblem: Error, Sendable, Hashable {
   package var text: String
   package init(_ text: String) { self.text = text }
 }
 
-/// How a value is written: its placeholder in help, how it is read, what the shell offers.
+/// The syntax of a value: its placeholder in help, its parser, its shell completion.
 package struct ValueSyntax<Value: Sendable>: Sendable {
   /// Nil for a switch.
   var placeholder: String?
@@ -25,7 +25,7 @@ package struct ValueSyntax<Value: Sendable>: Sendable {
 }
 
 extension ValueSyntax where Value == Bool {
-  /// A switch: on where it stands, and `yes` or `no` (or `true`, `on`, `1` and so on) in environment and file.
+  /// A switch: on if the flag is given; `yes` or `no` (or `true`, `on`, `1` and so on) in environment and file.
   static var flag: ValueSyntax {
     ValueSyntax(nil) { text throws(ValueProblem) in
       switch text.lowercased() {
@@ -45,7 +45,7 @@ extension ValueSyntax where Value == String {
     }
   }
 
-  /// A text that may be empty: what a notification shows.
+  /// A text that may be empty, such as the text of an alert.
   static func anyText(_ placeholder: String) -> ValueSyntax {
     ValueSyntax(placeholder) { text throws(ValueProblem) in text }
   }
@@ -59,11 +59,11 @@ extension ValueSyntax where Value == String {
   static var file: ValueSyntax { .path("FILE", completion: .file) }
   static var directory: ValueSyntax { .path("DIR", completion: .directory) }
 
-  /// The bundle id of an app, with what some kinds of push append to it.
+  /// The bundle id of an app, with the suffix that some push types append.
   static var topic: ValueSyntax {
     ValueSyntax("TOPIC") { text throws(ValueProblem) in
       guard !text.isEmpty, text.utf8.count <= Limits.topicBytes else {
-        throw ValueProblem("has not between 1 and \(Limits.topicBytes) bytes")
+        throw ValueProblem("is not a topic of 1 to \(Limits.topicBytes) bytes")
       }
       let isGood = text.utf8.allSatisfy { 0x21...0x7e ~= $0 && $0 != UInt8(ascii: ",") }
       guard isGood else { throw ValueProblem("is not a topic such as com.example.app") }
@@ -83,7 +83,7 @@ extension ValueSyntax where Value == String {
     }
   }
 
-  /// A device token as hexadecimal digits, given back in lower case.
+  /// A device token as hexadecimal digits, returned in lower case.
   static var deviceToken: ValueSyntax {
     ValueSyntax("HEX") { text throws(ValueProblem) in
       guard !text.isEmpty, text.utf8.count % 2 == 0, text.allSatisfy(\.isHexDigit),
@@ -96,7 +96,7 @@ extension ValueSyntax where Value == String {
   static var collapseID: ValueSyntax {
     ValueSyntax("ID") { text throws(ValueProblem) in
       guard !text.isEmpty, text.utf8.count <= Limits.collapseIDBytes else {
-        throw ValueProblem("has not between 1 and \(Limits.collapseIDBytes) bytes")
+        throw ValueProblem("is not a collapse id of 1 to \(Limits.collapseIDBytes) bytes")
       }
       return text
     }
@@ -122,12 +122,12 @@ extension ValueSyntax where Value == Int {
     }
   }
 
-  /// A span of time in seconds, with a unit behind it where that is shorter: `90`, `90s`, `15m`, `2h`, `30d`.
+  /// A duration in seconds, or with a unit: `90`, `90s`, `15m`, `2h`, `30d`.
   static func seconds(_ range: ClosedRange<Int>) -> ValueSyntax {
     ValueSyntax("SECONDS") { text throws(ValueProblem) in
       guard let seconds = duration(text), range.contains(seconds) else {
         throw ValueProblem(
-          "is not a time from \(range.lowerBound) to \(range.upperBound) seconds, such as 90 or 15m"
+          "is not a duration of \(range.lowerBound) to \(range.upperBound) seconds, such as 90 or 15m"
         )
       }
       return seconds
@@ -165,7 +165,7 @@ extension ValueSyntax where Value == DeviceID {
   static var deviceID: ValueSyntax {
     ValueSyntax("ID") { text throws(ValueProblem) in
       guard let id = DeviceID(text: text) else {
-        throw ValueProblem("is not a device's id, which has 16 hexadecimal digits")
+        throw ValueProblem("is not a device id (16 hexadecimal digits)")
       }
       return id
     }
@@ -184,7 +184,7 @@ extension ValueSyntax where Value == NotificationID {
   }
 }
 
-/// Until when a notification is worth keeping.
+/// When a notification expires.
 package enum Expiration: Sendable, Hashable {
   /// Seconds since 1970; 0 for "deliver now or never".
   case at(Int64)
@@ -206,14 +206,15 @@ extension ValueSyntax where Value == Expiration {
         return .after(Int64(seconds))
       }
       guard let seconds = Int64(text), 0...(1 << 40) ~= seconds else {
-        throw ValueProblem("is neither seconds since 1970, nor a span such as +1h, nor 0")
+        throw ValueProblem(
+          "is neither a number of seconds since 1970, nor a span such as +1h, nor 0")
       }
       return .at(seconds)
     }
   }
 }
 
-/// A topic that a certificate covers besides its own, with the kind that it is labelled as.
+/// An additional topic that a certificate covers, and its label.
 package struct LabelledTopic: Sendable, Hashable {
   package var topic: String
   package var label: String

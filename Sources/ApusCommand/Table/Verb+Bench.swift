@@ -3,14 +3,14 @@ extension Verb {
     name: bench.rawValue, summary: "load test: simulate many devices or a constant-rate provider",
     details: [
       """
-      Runs `apus-bench`, which is in the same folder as this program, with all further arguments. `apus bench help` \
-      lists its commands, `apus bench fleet --help` describes one.
+      Runs `apus-bench` from the folder of this program and passes all further arguments on. `apus bench help` lists \
+      its commands, `apus bench fleet --help` describes one.
       """
     ], operands: "COMMAND [options]", operandCount: 0...Int.max,
     operandWords: BenchVerb.allCases.map(\.rawValue),
     examples: [
       (
-        "A thousand devices of the service on this machine",
+        "A thousand devices, connected to the service on this machine",
         "apus bench fleet --data apus-data --devices 1000 --print-tokens tokens"
       ),
       (

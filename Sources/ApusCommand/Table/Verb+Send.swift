@@ -3,36 +3,35 @@ extension Verb {
     name: "send", summary: "send a notification to a device, or to many",
     details: [
       """
-      The data directory supplies what is not given: the authority, and the key, team and topic if there is only one \
+      The data directory supplies what you leave out: the authority, and the key, team and topic if it has only one \
       of them. Otherwise give --authority, a topic, and either a key (--key, --key-id, --team) or a \
       certificate (--certificate, --certificate-key).
       """,
       """
-      A notification that the service rejects ends in exit code 1, with the reason. TIME is a span such as +1h, \
-      seconds since 1970, or 0 for "now or never". A warning on standard error names what a service \
-      accepts although it has no effect; --dry-run only prints it, --strict does not send such notifications.
+      If the service rejects the notification, the command prints the reason and exits with 1. TIME is a span such as \
+      +1h, seconds since 1970, or 0 for "now or never". Warnings on standard error name what a service accepts \
+      although it has no effect; --dry-run only prints them, --strict does not send such notifications.
       """,
       """
-      A list has a device token on each line, or is a table with names in its first line (RFC 4180), or has a JSON \
-      object on each line. Of a row's fields `token` is the recipient; `topic`, `push-type`, `priority`, `expiration`, \
-      `collapse-id`, `id` and `payload` replace the option of that name; all others can be used in texts as \
-      {{name}}, or as {{name|default}}. A text that is {{name:json}} alone becomes a number, or whatever JSON it is.
+      A list has a device token on each line, or a JSON object on each line, or is a CSV table with column names in \
+      its first line (RFC 4180). The field `token` is the recipient; `topic`, `push-type`, `priority`, `expiration`, \
+      `collapse-id`, `id` and `payload` replace the option of that name; use all other fields in texts as {{name}}, or \
+      as {{name|default}}. A text that consists of {{name:json}} alone becomes that JSON value, such as a number.
       """,
       """
-      With --results each row's outcome is written down as it comes. Rows are marked on the disk before they are sent, \
-      so that --resume, after whatever has ended the run, sends those that were certainly not sent and none twice. \
-      Rows in between are in doubt: they are listed, and sent again with the same id where --retry-doubtful is given. \
-      Answers 403, 429 and 5xx count as not sent. With --json the lines of the results come on standard output too, \
-      and a summary at the end.
+      --results writes the outcome of each row as it arrives. Rows are marked on the disk before they are sent, so \
+      after any interruption --resume sends only the rows that were certainly not sent. Rows whose outcome is unknown \
+      are listed; --retry-doubtful sends them again with the same id. Responses 403, 429 and 5xx count as not sent. \
+      With --json the results also go to standard output, followed by a summary.
       """,
     ],
     examples: [
       (
-        "From the machine of the service",
+        "On the machine of the service",
         "apus send --token $TOKEN --title Doorbell --alert 'It rang.'"
       ),
       (
-        "From another one",
+        "From another machine",
         "apus send --to push.example.com:2197 --authority service.crt --key ABC123DEFG.p8 "
           + "--key-id ABC123DEFG --team TEAM123456 --topic com.example.app --token $TOKEN --alert Hi"
       ),
@@ -46,33 +45,33 @@ extension Verb {
         "jq -n '{aps:{badge:3}}' | apus send --token $TOKEN --payload-file -"
       ),
       (
-        "To everybody in a table of tokens and names, at most 5,000 a second",
+        "To a table of tokens and names, at most 5,000 a second",
         "apus send --tokens users.csv --alert 'Hello {{name}}' --rate 5000 "
           + "--results sent.jsonl"
       ),
       (
-        "The same again, after it was interrupted",
+        "Resume it after an interruption",
         "apus send --tokens users.csv --alert 'Hello {{name}}' --rate 5000 "
           + "--results sent.jsonl --resume"
       ),
       (
-        "The tokens that are dead, from the results",
+        "The invalid tokens, from the results",
         "jq -r 'select(.status == 410) | .token' sent.jsonl"
       ),
     ])
 
   static let tokenDescription = CommandDescription(
-    name: "token", summary: "make a provider token, or say what is wrong with one",
+    name: "token", summary: "make or check a provider token",
     details: [
       """
-      A provider token is what a request's authorization field has behind `bearer`: a JWT that a provider key has \
-      signed, good for an hour. WHAT is make, which prints one, from --key, --key-id and --team or from the data \
-      directory; or check.
+      A provider token is a JWT, signed with a provider key and valid for an hour. Requests carry it in the \
+      authorization header after `bearer`. WHAT is make or check. `make` prints a token, from --key, --key-id and \
+      --team or from the data directory.
       """,
       """
-      `check` reads JWT, or standard input for -, and says what is in it, how old it is, and for which reason a \
-      service would refuse it (exit code 1). With --key, either half of the key, it checks the signature too; a \
-      data directory that knows the key does as well. --key-id and --team say which ones there should be.
+      `check` reads JWT, or standard input for -, and prints its contents, its age, and the reason for which a service \
+      would reject it (exit code 1). It also checks the signature if --key gives the private or public key, or if the \
+      data directory contains it. --key-id and --team give the expected values.
       """,
     ], operands: "WHAT [JWT]", operandCount: 1...2, operandWords: ["make", "check"],
     examples: [
@@ -81,26 +80,26 @@ extension Verb {
         "curl --http2 --header \"authorization: bearer $(apus token make)\" "
           + "--data '{\"aps\":{\"alert\":\"Hi\"}}' https://localhost:2197/3/device/$TOKEN"
       ),
-      ("Why is it refused?", "apus token check - --key AuthKey_ABC123DEFG.p8 < token"),
+      ("Why is it rejected?", "apus token check - --key AuthKey_ABC123DEFG.p8 < token"),
     ])
 
   static let doctorDescription = CommandDescription(
     name: "doctor", summary: "diagnose pushes that fail or are slow",
     details: [
       """
-      Checks the path of a push step by step: the name, the connection, TLS and the service's certificate, the \
+      Checks the path of a push step by step: name resolution, connection, TLS and the service's certificate, the \
       credential, and requests with a device token of zeros, which a working service rejects. Explains the first step \
-      that fails and what to do about it; when all steps work, it says what limits the rate. A service of Apus counts \
-      none of these requests, and writes one line about them into its audit log.
+      that fails and how to fix it; if all steps work, it says what limits the rate. Apus does not count these \
+      requests, and writes one line about them to its audit log.
       """,
       """
-      Without HOST it goes to --to. Credentials are found as by `apus send`. A name, a connection or a TLS handshake \
-      that fails ends in exit code 3, a credential that cannot be read in 4, one that is refused in 1.
+      Without HOST it checks --to. Credentials are found as by `apus send`. Exits with 3 if name resolution, \
+      connection or TLS handshake fails, with 4 if the credential cannot be read, and with 1 if it is rejected.
       """,
     ], operands: "[HOST:PORT]", operandCount: 0...1,
     operandWords: HostPort.appleNames.map(\.name),
     examples: [
-      ("The service of this machine", "apus doctor"),
+      ("The service on this machine", "apus doctor"),
       (
         "Apple's, with your own key",
         "apus doctor apple --key AuthKey_ABC123DEFG.p8 --key-id ABC123DEFG --team TEAM123456 "

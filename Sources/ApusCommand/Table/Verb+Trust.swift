@@ -2,7 +2,7 @@ extension Verb {
   static let teamDescription = CommandDescription(
     name: "team", summary: "list the teams, or add one",
     details: [
-      "A team owns apps and the keys that sign for them, as at Apple. A team cannot use what belongs to another."
+      "A team owns apps and the keys that sign for them, as at Apple. It cannot use those of another team."
     ],
     examples: [("Another team", "apus team --add Kitchen")])
 
@@ -10,13 +10,13 @@ extension Verb {
     name: "app", summary: "list the apps, or add, change or remove one",
     details: [
       """
-      An app is a bundle id. It includes the topics formed with a suffix, such as .voip. Revoke the keys that are \
-      limited to an app before you remove it.
+      An app is a bundle id. It includes the topics formed with a suffix, such as .voip. Before you remove an app, \
+      revoke the keys that are limited to it.
       """
     ],
     examples: [
       ("Another app", "apus app --add com.example.clock"),
-      ("One of another team", "apus app --add com.example.clock --team TEAM123456"),
+      ("An app of another team", "apus app --add com.example.clock --team TEAM123456"),
       ("Keep its newest five notifications", "apus app --change com.example.clock --retain 5"),
     ])
 
@@ -24,50 +24,50 @@ extension Verb {
     name: "key", summary: "list the provider keys, add or revoke one",
     details: [
       """
-      A provider key signs the tokens that providers authenticate with. One without --topic covers every app of its \
-      team; one with --topic covers only those apps. The private half of a key that is made here stays in the data \
-      directory, where only its owner can read it; give it to the provider. The service itself reads the public half.
+      A provider key signs the tokens that providers authenticate with. Without --topic it covers every app of its \
+      team, with --topic only those apps. The private half of a key made here stays in the data directory, where only \
+      its owner can read it; give it to the provider. The service itself reads the public half.
       """,
       """
-      A key is replaced by adding another, letting the provider change over, and revoking the old one. Revocation is \
-      permanent, and closes the connections that the key opened.
+      To replace a key, add another, switch the provider over, and revoke the old one. Revocation is permanent and \
+      closes the connections that the key opened.
       """,
       """
-      With the operand rotate: replaces what device tokens are sealed with, as `apus rotate sealing-key` does. Issued \
+      `apus key rotate` replaces the key that device tokens are sealed with, as `apus rotate sealing-key` does. Issued \
       tokens stay valid.
       """,
     ], operands: "[rotate]", operandCount: 0...1, operandWords: ["rotate"],
     examples: [
       ("Another key", "apus key --add"),
       (
-        "One for a single app, in production",
+        "A key for a single app, in production",
         "apus key --add --topic com.example.app --environment production"
       ),
-      ("One that the provider made", "apus key --add --public-key provider.pub"),
-      ("One that got lost", "apus key --revoke ABC123DEFG"),
-      ("Another key that device tokens are sealed with", "apus key rotate"),
+      ("A key that the provider made", "apus key --add --public-key provider.pub"),
+      ("After a key was lost", "apus key --revoke ABC123DEFG"),
+      ("A new sealing key for device tokens", "apus key rotate"),
     ])
 
   static let rotateDescription = CommandDescription(
     name: "rotate", summary: "replace a key or an authority of the service while it runs",
     details: [
       """
-      WHAT is server (the service's own certificates), service-authority, device-authority, or sealing-key (what \
-      device tokens are sealed with). What was issued stays valid: the old key still opens old tokens, and the old \
-      authority still vouches for old certificates, until --finish removes it.
+      WHAT is server (the service's own certificates), service-authority, device-authority, or sealing-key (the key \
+      that device tokens are sealed with). Issued tokens and certificates stay valid: the old key still opens old \
+      tokens, and the old authority stays trusted until --finish removes it.
       """,
       """
-      Clients that know only the older service authority go on as before: it has signed the newer one, and the service \
-      presents that signature. Give clients the new authority file, then finish.
+      Clients that know only the older service authority can still connect: it has signed the newer one, and the \
+      service presents that signature. Give clients the new authority file, then use --finish.
       """,
       """
-      Devices that connect are told to ask for a certificate of the new authority at once, those of Apus' own dialect: \
-      others need one from `apus device`. --finish counts the known devices that have none yet, and does nothing \
-      without --force while there are any.
+      When a device connects, the service tells it to request a certificate of the new authority. Only devices that \
+      speak Apus' own dialect can do this; others need one from `apus device`. --finish counts the known devices that \
+      have none yet; if there are any, it does nothing without --force.
       """,
       """
-      --authority takes one of your own as the next. No other authority vouches for it: give it to clients first. \
-      Where its key stays elsewhere, `apus rotate server` makes requests for `apus cert --import`.
+      --authority makes your own authority the next one. No other authority has signed it: give it to clients first. \
+      If its key stays elsewhere, `apus rotate server` makes requests for `apus cert --import`.
       """,
     ], operands: "WHAT", operandCount: 1...1,
     operandWords: ["server", "service-authority", "device-authority", "sealing-key"],
@@ -75,27 +75,27 @@ extension Verb {
       ("A new certificate before the old one expires", "apus rotate server"),
       ("Another authority for devices", "apus rotate device-authority"),
       (
-        "When every device has a certificate of the new one, or is given up",
+        "Once every device that matters has a new certificate",
         "apus rotate device-authority --finish"
       ),
     ])
 
   static let storeDescription = CommandDescription(
-    name: "store", summary: "check the store of notifications, or go on after damage",
+    name: "store", summary: "check the store of notifications, or repair it with loss",
     details: [
       """
-      Opens the store while the service does not run, and counts what waits in it. The service does not start with a \
-      store that is damaged, cut off or missing: it would tell providers that tokens are dead, and lose what it has \
-      accepted.
+      Opens the store while the service does not run, and counts the notifications in it. The service does not start \
+      with a damaged, truncated or missing store: it would report valid tokens as invalid and lose accepted \
+      notifications.
       """,
       """
-      Restore a backup of the data directory where there is one. --accept-loss copies the damaged files, leaves out \
-      what cannot be read, and prints what the engine says of that. Where nothing can be read, or the store is gone, \
-      the next start makes a new one: devices then ask for new tokens, and providers learn of that from 410.
+      If you have a backup of the data directory, restore it. Otherwise --accept-loss copies the damaged files, leaves \
+      out what cannot be read, and prints the engine's messages. If nothing can be read, or the store is missing, the \
+      next start makes a new one: devices then ask for new tokens, and providers get 410 for the old ones.
       """,
     ],
     examples: [
-      ("Whether it is whole", "apus store"),
-      ("Without what cannot be read", "apus store --accept-loss"),
+      ("Check the store", "apus store"),
+      ("Continue without what cannot be read", "apus store --accept-loss"),
     ])
 }

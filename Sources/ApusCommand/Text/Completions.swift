@@ -1,4 +1,4 @@
-/// Completions for shells, from the table.
+/// Completions for shells, generated from the table of options.
 package enum Shell: String, Sendable, CaseIterable {
   case bash
   case zsh
@@ -158,7 +158,7 @@ package enum Shell: String, Sendable, CaseIterable {
     text.map { special.contains($0) ? "\\\($0)" : String($0) }.joined()
   }
 
-  /// In single quotes, for the shell. Fish takes a backslash for an escape there, so help texts have none.
+  /// In single quotes, for the shell. Fish reads a backslash there as an escape, so help texts must not contain any.
   private static func quoted(_ text: String) -> String {
     "'" + text.map { $0 == "'" ? "'\\''" : String($0) }.joined() + "'"
   }

@@ -1,7 +1,7 @@
-/// `--help`, from the table.
+/// `--help`, generated from the table of options.
 package struct HelpText {
   let program: Program
-  /// Columns of the terminal, kept between what can be read and what is pleasant to read.
+  /// Columns of the terminal, limited to a readable range.
   let width: Int
   /// Whether headings are bold.
   let isStyled: Bool
@@ -27,7 +27,7 @@ package struct HelpText {
     }
     text += "\n\(heading("Exit codes"))\n" + exitCodes()
     let closing =
-      "`\(program.name) COMMAND --help` describes a command, its options and where else they can be set."
+      "`\(program.name) COMMAND --help` describes a command, its options and other ways to set them."
     return text + "\n" + TextLayout.paragraph(closing, width: width, indent: 0)
   }
 
@@ -79,7 +79,7 @@ package struct HelpText {
     option.flag + (option.placeholder.map { " " + $0 } ?? "")
   }
 
-  /// Help, with the default and the variable behind it.
+  /// The option's help, followed by its default and environment variable.
   static func description(of option: OptionDescription) -> String {
     var notes: [String] = []
     if option.isRequired {

@@ -1,4 +1,4 @@
-/// The manual page, in the language of man(7), from the table.
+/// The manual page in the syntax of man(7), generated from the table of options.
 package enum ManualPage {
   package static func text(for program: Program, version: String) -> String {
     var text = """
@@ -57,7 +57,7 @@ package enum ManualPage {
     paragraphs.map(line).joined(separator: ".PP\n")
   }
 
-  /// A line of text: not taken for a request when it begins with a full stop or an apostrophe.
+  /// A line of text, escaped if it begins with a full stop or an apostrophe, which would make it a request.
   private static func line(_ text: some StringProtocol) -> String {
     let text = escaped(String(text))
     return (text.hasPrefix(".") || text.hasPrefix("'") ? "\\&" : "") + text + "\n"

@@ -1,6 +1,6 @@
-/// "Did you mean…?"
+/// Finds what a mistyped word was meant to be.
 enum Suggestion {
-  /// The candidate that differs least from `word`, if it differs by little: one slip, or one in three letters.
+  /// The candidate closest to `word`, if it differs by at most one edit, or one edit per three letters.
   static func nearest(to word: String, among candidates: some Sequence<String>) -> String? {
     let limit = max(1, word.count / 3)
     var best: (word: String, distance: Int)?
@@ -11,7 +11,7 @@ enum Suggestion {
     return best?.word
   }
 
-  /// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
+  /// The number of insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
   static func distance(_ left: [Character], _ right: [Character]) -> Int {
     var beforeLast: [Int] = []
     var last = Array(0...right.count)

@@ -1,6 +1,6 @@
 /// Breaking text into lines for a terminal.
 enum TextLayout {
-  /// Breaks at spaces, so that no line has more than `width` columns unless a single word does.
+  /// Breaks at spaces; no line has more than `width` columns unless a single word does.
   static func wrap(_ text: String, width: Int) -> [String] {
     var lines: [String] = []
     var line = ""
@@ -21,7 +21,7 @@ enum TextLayout {
 
   static func spaces(_ count: Int) -> String { String(repeating: " ", count: max(0, count)) }
 
-  /// Two columns: `term` and what is said about it. A long term gets a line of its own.
+  /// Two columns: `term` and its description. A long term gets a separate line.
   static func entry(_ term: String, _ text: String, column: Int, width: Int) -> String {
     let lines = wrap(text, width: width - column)
     let head = "  \(term)"
@@ -36,7 +36,7 @@ enum TextLayout {
     return output
   }
 
-  /// A command line broken before an option, with a backslash at each end, so that it can be pasted.
+  /// A command line broken before options, with a backslash at each line end, so that it can be pasted.
   static func shellLine(_ line: String, width: Int, indent: Int) -> String {
     var lines: [String] = []
     var current = ""
@@ -54,7 +54,7 @@ enum TextLayout {
     }.joined()
   }
 
-  /// The line cut before each ` --`.
+  /// The line split before each ` --`.
   private static func optionParts(of line: String) -> [String] {
     var parts: [String] = []
     for word in line.split(separator: " ") {

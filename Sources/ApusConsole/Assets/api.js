@@ -1,26 +1,26 @@
-// The API of the service that this page came from: that of `apus dev`, or that of `apus serve`.
+// The API of the service that served this page: that of `apus dev` or of `apus serve`.
 
 const KEPT_UNDER = 'apus-token'
 
 let prefix = '/api/v1'
-// Kept for as long as the browser's tab is open, and sent with each request by this page alone: not a cookie, which
-// the browser would send with requests of others too.
+// Kept while the browser's tab is open, and sent by this page only: not a cookie, which the browser would also send
+// with requests of other pages.
 let token = sessionStorage.getItem(KEPT_UNDER)
 let refused = () => {}
 
-/** What the API refused or did not answer. `field`, `line` and `column` say where, as far as they are known. */
+/** A failed request. `field`, `line` and `column` locate the error if known. */
 export class Problem extends Error {
   constructor(status, { code = '', message = '', field, line, column, ...rest } = {}) {
     const place = [field && `in ${field}`, line && `line ${line}`, column && `column ${column}`].filter(Boolean)
-    super(`${message || `the service answered with ${status}`}${place.length ? ` (${place.join(', ')})` : ''}`)
+    super(`${message || `the service responded with ${status}`}${place.length ? ` (${place.join(', ')})` : ''}`)
     Object.assign(this, { status, code, field, line, column, rest })
   }
 }
 
-/** Finds out what this page shows: `{ kind: 'dev' | 'service', locked, version }`. */
+/** Finds out which service this page belongs to: `{ kind: 'dev' | 'service', locked, version }`. */
 export async function about() {
   const places = ['/api/v1', '/v1']
-  // The service says in the page itself that it is the one.
+  // `apus serve` marks its page.
   if (document.documentElement.dataset.kind === 'service') places.reverse()
   for (const place of places) {
     const response = await fetch(`${place}/console`, { cache: 'no-store', headers: { accept: 'application/json' } })
@@ -29,23 +29,23 @@ export async function about() {
     prefix = place
     return { locked: answer.kind === 'service', ...answer }
   }
-  // A stand-in from before there were others.
+  // A development service older than this endpoint.
   return { kind: 'dev', locked: false }
 }
 
 export const hasToken = () => token != null
 
-/** From now on this token goes with each request; null forgets it. */
+/** Sets the token that each request sends; null forgets it. */
 export function useToken(text) {
   token = text
   if (text == null) sessionStorage.removeItem(KEPT_UNDER)
   else sessionStorage.setItem(KEPT_UNDER, text)
 }
 
-/** Calls back with what the service says when it does not take the token any more. */
+/** Calls back with the service's message when it no longer accepts the token. */
 export function onRefused(callback) { refused = callback }
 
-/** Sends a request and returns its answer as the browser has it; one that says no is a `Problem`. */
+/** Sends a request and returns the browser's response object; throws a `Problem` for an error status. */
 export async function request(method, path, { headers, ...options } = {}) {
   const fields = { accept: 'application/json', ...headers }
   if (token != null) fields.authorization = `Bearer ${token}`
@@ -60,7 +60,7 @@ export async function request(method, path, { headers, ...options } = {}) {
   const text = await response.text()
   let answer = null
   try { answer = JSON.parse(text) } catch { /* It has no more to say than its status. */ }
-  // `apus dev` says {"error": {"code", "message", ...}}, the administration {"reason", "detail"}.
+  // `apus dev` sends {"error": {"code", "message", ...}}, the administration API {"reason", "detail"}.
   const said = answer?.error ?? (answer?.reason && { code: answer.reason, message: answer.detail })
   const problem = new Problem(response.status, { ...said, answer })
   if (response.status === 401) {
@@ -70,7 +70,7 @@ export async function request(method, path, { headers, ...options } = {}) {
   throw problem
 }
 
-/** Calls the API with a body that is sent as JSON; returns what the answer's JSON says, or null where it has none. */
+/** Calls the API with a JSON body; returns the response's JSON, or null if it has none. */
 export async function call(method, path, body, options = {}) {
   if (body !== undefined) {
     options = { ...options, body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }
@@ -79,7 +79,7 @@ export async function call(method, path, body, options = {}) {
   try {
     return text ? JSON.parse(text) : null
   } catch {
-    throw new Problem(200, { message: 'The answer cannot be read.' })
+    throw new Problem(200, { message: 'The response cannot be read.' })
   }
 }
 
@@ -93,11 +93,11 @@ export const getText = async (path) => (await request('GET', path, { headers: { 
 export const putText = (path, text) =>
   request('PUT', path, { body: text, headers: { 'content-type': 'text/plain; charset=utf-8' } })
 
-/** A path's query of those values that are there. */
+/** A query string of the values that are not empty. */
 export function query(values) {
   const pairs = Object.entries(values).filter(([, value]) => value != null && value !== '')
   return pairs.length ? `?${new URLSearchParams(pairs)}` : ''
 }
 
-/** A part of a path, whatever is in it. */
+/** Encodes a path segment. */
 export const segment = (text) => encodeURIComponent(text)

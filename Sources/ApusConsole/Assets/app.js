@@ -1,4 +1,4 @@
-// The page's beginning: what it is of, views, addresses (#/inbox/12), keys.
+// The entry point: which service the page shows, views, addresses (#/inbox/12), keys.
 
 import { about, hasToken, onRefused, useToken } from '/assets/api.js'
 import { button, fill, h, icon } from '/assets/dom.js'
@@ -11,7 +11,7 @@ const link = document.getElementById('link')
 
 const WHY = 'apus-why'
 
-let kind = null // The module of the views that are shown.
+let kind = null // The module of the current views.
 let VIEWS = {}
 let current = null
 
@@ -61,9 +61,9 @@ function tabs() {
 const spaced = (name, words) => words.map((word, index) => [index > 0 && ' ', h(name, {}, word)])
 
 function help() {
-  const rows = [...kind?.keys ?? [], ['Esc', 'back, or out of a field'],
+  const rows = [...kind?.keys ?? [], ['Esc', 'go back, or leave a field'],
     ...kind ? [[`g then ${Object.values(VIEWS).map(({ letter }) => letter).join(' ')}`,
-      'go to a view, by its letter']] : [], ['?', 'this list']]
+      'go to the view with this letter']] : [], ['?', 'show this list']]
   fill(keys, h('h2', { id: 'keys-title' }, 'Keys'),
     h('dl', { class: 'facts' },
       rows.map(([keys, text]) => [h('dt', {}, spaced('kbd', keys.split('  '))), h('dd', {}, text)])),
@@ -105,7 +105,7 @@ on('link', (isUp) => {
   link.classList.toggle('up', isUp)
 })
 
-/** Shows the views, and asks for what is in them. */
+/** Shows the views and loads their contents. */
 async function enter(found) {
   kind = await import(found.kind === 'service' ? '/assets/service.js' : '/assets/dev.js')
   VIEWS = kind.views({ go, view })
@@ -116,7 +116,7 @@ async function enter(found) {
 
 const leaveButton = document.getElementById('leave')
 
-/** Begins anew, so that nothing of what was shown stays in the page. `why` is said where the token is asked for. */
+/** Reloads, so that nothing shown before stays in the page. `why` is the message above the sign-in form. */
 function leave(why) {
   useToken(null)
   if (why) sessionStorage.setItem(WHY, why)

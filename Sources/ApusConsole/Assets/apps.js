@@ -5,7 +5,7 @@ import { button, field, fill, h, select, toast } from '/assets/dom.js'
 import { Pane, box, inlineForm, table } from '/assets/pane.js'
 import { count, plain } from '/assets/text.js'
 
-/** The teams as a choice; null where there is but one, which needs not be named. */
+/** A control to choose a team; null if there is only one. */
 export function teamChoice(teams) {
   return teams.length < 2 ? null
     : select(teams.map(({ team, name }) => [team, name ? `${name} (${team})` : team]), teams[0].team)
@@ -15,7 +15,7 @@ const input = (props) => h('input', { autocomplete: 'off', spellcheck: 'false', 
 
 export class Apps extends Pane {
   constructor() {
-    super('Apps', 'Providers send to these topics, and to no others.')
+    super('Apps', 'Providers can send to these topics only.')
     this.list = h('div', {})
     this.teams = h('div', {})
     this.form = h('div', { data: { needs: 'trust' } })
@@ -27,7 +27,7 @@ export class Apps extends Pane {
 
   async update() {
     const [{ apps }, { teams }] = await Promise.all([get('/apps'), get('/teams')])
-    fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', 'Pushes to dead tokens', ''], apps.map((app) => [
+    fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', 'Pushes to invalid tokens', ''], apps.map((app) => [
       plain(app.topic), app.team, app.retain && plain(app.retain), count(app.dead_token_pushes),
       button('Remove', () => this.#remove(app.topic),
         { class: 'small quiet danger', data: { needs: 'trust' }, 'aria-label': `Remove ${app.topic}` }),
@@ -57,7 +57,7 @@ export class Apps extends Pane {
   }
 
   async #remove(topic) {
-    if (!confirm(`Remove ${topic}? Its tokens lead nowhere from then on.`)) return
+    if (!confirm(`Remove ${topic}? Its device tokens become invalid.`)) return
     if (await this.attempt(() => remove(`/apps/${segment(topic)}`))) { toast(`Removed ${topic}.`); this.load() }
   }
 }

@@ -1,4 +1,4 @@
-// Who changed what, and who was turned away: the audit log, newest first.
+// The audit log, newest first: changes, refused peers and rejected requests.
 
 import { get, query } from '/assets/api.js'
 import { button, field, fill, h } from '/assets/dom.js'
@@ -8,7 +8,7 @@ import { literal, plain } from '/assets/text.js'
 const PAGE = 100
 const NAMED = ['time', 'event', 'actor', 'subject', 'reason', 'explanation']
 
-/** What an entry says besides what each says. */
+/** The fields of an entry that have no column. */
 const rest = (entry) => Object.entries(entry).filter(([name, value]) => !NAMED.includes(name) && value !== '')
   .map(([name, value], index) => [index > 0 && ', ', `${name} `, literal(String(value))])
 
@@ -24,11 +24,11 @@ export function entryTable(label, entries) {
 
 export class Audit extends Pane {
   constructor() {
-    super('Audit', 'What was done to the service, and who was turned away.')
+    super('Audit', 'Changes to the service, and refused connections and requests.')
     this.event = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'key.revoked' })
     this.actor = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'token alice' })
     this.list = h('div', { class: 'column' })
-    this.add(inlineForm(() => this.load(), 'Search', field('Event', this.event), field('Who, from its beginning',
+    this.add(inlineForm(() => this.load(), 'Search', field('Event', this.event), field('Who (beginning)',
       this.actor)), this.list)
   }
 

@@ -1,16 +1,16 @@
-// Certificates in sight, how long each is good for, and those that are revoked.
+// Known certificates with their remaining validity, and revoked ones.
 
 import { get, post, segment } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
 import { Pane, box, start, table, timeLeft, when } from '/assets/pane.js'
 import { plain } from '/assets/text.js'
 
-/** What may be revoked here; the service's own are replaced. */
+/** The kinds that can be revoked here; the service's own certificates are replaced instead. */
 const REVOCABLE = new Set(['provider', 'device'])
 
 export class Certificates extends Pane {
   constructor() {
-    super('Certificates', 'The service’s own, and those that providers and devices have shown, soonest end first.')
+    super('Certificates', 'Certificates of the service, providers and devices, soonest expiry first.')
     this.list = h('div', {})
     this.revoked = h('div', {})
     this.add(this.list, box('Revoked', this.revoked))
@@ -20,7 +20,7 @@ export class Certificates extends Pane {
     const { certificates, revoked } = await get('/certificates')
     const gone = new Set(revoked)
     const sorted = certificates.toSorted((one, other) => one.seconds_left - other.seconds_left)
-    fill(this.list, table('Certificates', ['Name', 'Kind', 'Ends', 'Left', 'SHA-256', ''], sorted.map((one) => [
+    fill(this.list, table('Certificates', ['Name', 'Kind', 'Expires', 'Left', 'SHA-256', ''], sorted.map((one) => [
       plain(one.name || '–'), one.kind, when(one.not_after),
       gone.has(one.sha256) ? h('span', { class: 'badge bad' }, 'revoked') : timeLeft(one.seconds_left),
       start(one.sha256),
@@ -32,7 +32,7 @@ export class Certificates extends Pane {
   }
 
   async #revoke({ name, sha256 }) {
-    if (!confirm(`Revoke the certificate of ${name}, for good? Connections that show it are refused.`)) return
+    if (!confirm(`Revoke the certificate of ${name} permanently? Connections with it are refused.`)) return
     if (!await this.attempt(() => post(`/certificates/${segment(sha256)}/revoke`))) return
     toast('Revoked.')
     this.load()

@@ -1,4 +1,4 @@
-// Lines over time, drawn as SVG, each with its numbers in a table: for screen readers, and for who wants to copy them.
+// Line charts drawn as SVG, each with its numbers in a table for screen readers and for copying.
 
 import { atFrame, fill, h, svg } from '/assets/dom.js'
 import { table } from '/assets/pane.js'
@@ -22,7 +22,7 @@ function marks(from, to) {
   const minute = 60_000
   const step = [1, 2, 5, 10, 30, 60, 120, 240, 360].map((minutes) => minutes * minute)
     .find((one) => (to - from) / one <= 6) ?? 720 * minute
-  // Of this browser's zone: a mark at 06:00 is at six there.
+  // In this browser's time zone, so that marks are at its full hours.
   const shift = new Date(to).getTimezoneOffset() * minute
   const first = Math.ceil((from - shift) / step) * step + shift
   const found = []
@@ -30,7 +30,7 @@ function marks(from, to) {
   return found
 }
 
-/** A figure with one or more lines. `series`: `{ name, key }` of the samples' members; `format`: a value as text. */
+/** A chart with one or more lines. `series`: `{ name, key }` of the samples' members; `format(value)` returns text. */
 export class Chart {
   #samples = []
   #span = [0, 1]
@@ -48,7 +48,7 @@ export class Chart {
     new ResizeObserver(() => atFrame(this.draw)).observe(this.element)
   }
 
-  /** `span`: the times at the left and at the right edge, in Unix milliseconds. */
+  /** `span`: the times of the left and right edge, in Unix milliseconds. */
   set(samples, span) {
     this.#samples = samples
     this.#span = span
@@ -92,7 +92,7 @@ export class Chart {
       Math.abs(one.milliseconds - time) < Math.abs(best.milliseconds - time) ? one : best)
   }
 
-  /** A line that breaks where a sample has no value, or some were never taken. */
+  /** The path of a line. It breaks where a sample is missing or has no value. */
   #path(key, x, y) {
     let text = ''
     let before = null
@@ -101,7 +101,7 @@ export class Chart {
       if (value == null) { before = null; continue }
       const joins = before != null && sample.milliseconds - before < 3.5 * this.step
       text += `${joins ? 'L' : 'M'}${x(sample.milliseconds).toFixed(1)} ${y(value).toFixed(1)}`
-      // One alone would not be seen.
+      // A single point would not be visible.
       if (!joins) text += 'h.1'
       before = sample.milliseconds
     }
@@ -126,6 +126,6 @@ export class Chart {
     this.numbers.lastElementChild.matches('summary') || this.numbers.lastElementChild.remove()
     this.numbers.append(table(this.title, ['Time', ...this.series.map(({ name }) => name)], shown.map((sample) => [
       clock(sample.milliseconds), ...this.series.map(({ key }) =>
-        (sample[key] == null ? '–' : this.format(sample[key])))]), { empty: 'Nothing was measured yet.' }))
+        (sample[key] == null ? '–' : this.format(sample[key])))]), { empty: 'No measurements yet.' }))
   }
 }

@@ -1,4 +1,4 @@
-// The composer: a form for each push type, or JSON by hand, and what the service says to it.
+// The composer: a form for each push type, or JSON by hand, and the service's response.
 
 import { button, field, fill, h, select } from '/assets/dom.js'
 import { on } from '/assets/events.js'
@@ -12,19 +12,19 @@ const LIMIT = 4096
 const BY_TOKEN = '\u0000token'
 
 export class Compose {
-  // Something to send at once.
+  // An example to start with.
   #values = { title: 'Hello', body: 'This is what a push looks like.' }
   #raw = null
   #edited = false
 
-  /** `sender`: who is sent to, and what is said of an answer; see senders.js. */
+  /** `sender` sends the push and describes the response; see senders.js. */
   constructor(sender) {
     this.sender = sender
     this.device = select([], '', { onchange: () => this.#target() })
     this.deviceField = field('To', this.device)
     this.token = h('input', { class: 'token', spellcheck: 'false', autocomplete: 'off' })
     this.tokenField = field('Device token', this.token,
-      'As the app would have got it: an even number of hexadecimal digits.')
+      'The device token as issued to the app: an even number of hexadecimal digits.')
     this.environment = select(['production', 'development'], 'production')
     this.topic = h('input',
       { spellcheck: 'false', autocomplete: 'off', list: 'topics', oninput: () => { this.#edited = true } })
@@ -37,12 +37,12 @@ export class Compose {
     this.text = h('textarea',
       { class: 'code', rows: '16', spellcheck: 'false', id: 'payload-text', 'aria-label': 'Payload as JSON',
       oninput: () => this.#draw() })
-    this.made = h('pre', { class: 'payload made', tabindex: '0', 'aria-label': 'The payload that is sent' })
+    this.made = h('pre', { class: 'payload made', tabindex: '0', 'aria-label': 'The payload to send' })
     this.size = h('span', { class: 'muted', role: 'status' })
     this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
     this.look = h('div', {})
     this.answer = h('div', { role: 'status', 'aria-live': 'polite' })
-    this.modes = h('div', { class: 'segments', role: 'group', 'aria-label': 'How the payload is written' },
+    this.modes = h('div', { class: 'segments', role: 'group', 'aria-label': 'Payload editor' },
       button('Form', () => this.#mode(false), { 'aria-pressed': 'true' }),
       button('JSON', () => this.#mode(true), { 'aria-pressed': 'false' }))
     this.sendButton = h('button', { class: 'primary', type: 'submit' }, 'Send')
@@ -66,7 +66,7 @@ export class Compose {
       h('div', { class: 'actions' }, this.sendButton,
         h('span', { class: 'muted' }, h('kbd', {}, 'Ctrl'), ' ', h('kbd', {}, 'Enter'))),
       this.answer),
-    h('aside', { class: 'beside' }, h('h3', {}, 'About what a phone shows'), this.look, this.made))
+    h('aside', { class: 'beside' }, h('h3', {}, 'Preview on a phone'), this.look, this.made))
   }
 
   async show() {
@@ -139,10 +139,10 @@ export class Compose {
     if (raw) this.text.focus()
   }
 
-  /** The service's time. */
+  /** The service's clock. */
   #seconds() { return Math.floor((Date.now() + (this.offset ?? 0)) / 1000) }
 
-  /** The payload's text: what stands there by hand, or what the form makes. */
+  /** The payload's text: written by hand, or made by the form. */
   #payload() {
     if (this.#raw != null) return this.text.value
     return JSON.stringify(PUSH_TYPES[this.type.value].payload(this.#values, this.#seconds()), null, 2)
@@ -161,9 +161,9 @@ export class Compose {
       if (!raw) { this.text.value = text; fill(this.made, formatted(text)) }
     } catch (error) { fault = error.message }
     this.fault.hidden = !fault
-    fill(this.fault, fault ?? '', fault && raw && ' It can be sent all the same.')
+    fill(this.fault, fault ?? '', fault && raw && ' You can send it anyway.')
     this.text.setAttribute('aria-invalid', Boolean(fault))
-    // Spaces of the form's text are for the eye and are not sent; what is written by hand goes as it stands.
+    // Spaces in the form's text are only for display and are not sent; text written by hand is sent unchanged.
     const sent = raw || fault ? text : JSON.stringify(JSON.parse(text))
     const size = new TextEncoder().encode(sent).length
     const limit = LIMITS[this.type.value] ?? LIMIT
@@ -178,7 +178,7 @@ export class Compose {
     const shown = preview(payload, this.type.value)
     fill(this.look, shown.silent
       ? h('p', { class: 'muted' }, 'Nothing is shown.')
-      : lockScreen([{ shown, topic: this.topic.value }], { label: 'About what a phone shows' }))
+      : lockScreen([{ shown, topic: this.topic.value }], { label: 'Preview on a phone' }))
   }
 
   async #send() {
@@ -210,11 +210,11 @@ export class Compose {
       h('p', {}, h('strong', {}, words), ' ', href && h('a', { href }, link)),
       explanation && h('p', {}, literal(explanation)),
       violations.map(({ message }) => h('p', {}, literal(message))),
-      fault && h('p', { class: 'muted' }, 'By the fault ', literal(fault)),
+      fault && h('p', { class: 'muted' }, 'Caused by the fault ', literal(fault)),
       ids.filter(([, id]) => id).map(([name, id]) => h('p', { class: 'muted' }, name, ' ', h('code', {}, id)))))
   }
 
-  /** Takes over a push that was sent, to send it again or changed. */
+  /** Loads a push that was sent, to send it again or changed. */
   load(push) {
     this.#raw = push.payloadText ?? '{}'
     this.#edited = true
@@ -229,7 +229,7 @@ export class Compose {
     this.collapse.value = push.collapseID ?? ''
     this.token.value = push.token ?? ''
     if (push.environment) this.environment.value = push.environment
-    // Its token rather than its device: what is sent again goes where it went.
+    // The token rather than the device, so that the push goes to the same token again.
     this.wanted = BY_TOKEN
     fill(this.answer)
     this.#draw()

@@ -1,4 +1,4 @@
-// What the page shows of `apus dev`.
+// The views of `apus dev`.
 
 import { Compose } from '/assets/compose.js'
 import { standInSender } from '/assets/senders.js'
@@ -12,7 +12,7 @@ import { Status } from '/assets/status.js'
 import { Tokens } from '/assets/tokens.js'
 import { Violations } from '/assets/violations.js'
 
-/** The views by name; the first is where the page begins. */
+/** The views by name; the first is the home view. */
 export function views({ go, view }) {
   const again = (push) => {
     view('compose').load(push)
@@ -29,21 +29,21 @@ export function views({ go, view }) {
   }
 }
 
-/** Which view the search is in. */
+/** The view that has the search field. */
 export const searched = 'inbox'
 
 export const keys = [
-  ['j  k', 'next, previous push'], ['Enter', 'open it'], ['/', 'search'], ['y', 'copy the open push as curl'],
+  ['j  k', 'next, previous push'], ['Enter', 'open the push'], ['/', 'search'], ['y', 'copy the open push as curl'],
 ]
 
 export const help = (spaced) => [
   h('h3', {}, 'Search'),
-  h('p', { class: 'muted' }, 'Words are looked for in all of a push. ',
-    spaced('code', ['topic:', 'device:', 'type:', 'token:', 'verdict:']), ' narrow it down: ',
+  h('p', { class: 'muted' }, 'Words are searched in the whole push. ',
+    spaced('code', ['topic:', 'device:', 'type:', 'token:', 'verdict:']), ' narrow the search: ',
     h('code', {}, 'type:background verdict:refused'), '.'),
 ]
 
-/** Says beside the view's name how many faults are armed, as they strike whatever is looked at. */
+/** Shows the number of armed faults next to the view's name, because they apply in every view. */
 async function showFaults() {
   let armed
   try { armed = (await get('/faults')).faults.filter(({ spent }) => !spent).length } catch { return }
@@ -52,7 +52,7 @@ async function showFaults() {
   if (armed) tab?.append(h('span', { class: 'badge armed', title: `${armed} armed` }, armed))
 }
 
-/** Begins what goes on whichever view is to be seen. */
+/** Starts what runs behind every view. */
 export function start(view) {
   view('inbox')
   showFaults()

@@ -1,4 +1,4 @@
-// The virtual devices: what each is, its switches, and what it shows.
+// The virtual devices: their state, their switches, and what they show.
 
 import { get, patch, post, remove } from '/assets/api.js'
 import { button, copyButton, field, fill, h, select, toast } from '/assets/dom.js'
@@ -9,11 +9,11 @@ import { Texts } from '/assets/texts.js'
 
 const POWERS = [['active', 'in use'], ['idle', 'idle'], ['lowPower', 'low power']]
 
-/** A switch: a button that is on or off. */
+/** A toggle switch. */
 function toggle(label, isOn, onchange) {
   const element = button(label, async () => {
     if (element.getAttribute('aria-busy') === 'true') return
-    element.setAttribute('aria-busy', 'true') // Not disabled: that would take the focus away.
+    element.setAttribute('aria-busy', 'true') // Not `disabled`, which would lose the focus.
     await onchange(!isOn)
     element.removeAttribute('aria-busy')
   }, { role: 'switch', class: 'switch', 'aria-checked': isOn })
@@ -32,7 +32,8 @@ export class Devices {
     this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
     this.element = h('section', { class: 'view with-beside', 'aria-label': 'Devices' },
       h('div', { class: 'column' }, h('h1', {}, 'Devices'),
-        h('p', { class: 'muted' }, 'They hold real connections: what arrives while one is offline waits for it.'),
+        h('p', { class: 'muted' },
+          'They hold real connections: pushes to an offline device are stored until it reconnects.'),
         this.fault, this.list,
         h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); this.#add() } },
           field('New device', this.id), field('Language', this.language), h('button', { type: 'submit' }, 'Add')),
@@ -65,11 +66,11 @@ export class Devices {
     try {
       const { devices } = await get('/devices')
       this.fault.hidden = true
-      // What somebody is typing in or choosing from stays as it is; its change draws the list anew.
+      // A control in use is not redrawn; its change event redraws the list.
       if (!this.list.contains(document.activeElement) || !document.activeElement.matches('input, select')) {
         const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.key : null
         fill(this.list, devices.length
-          ? devices.map((device) => this.#card(device)) : h('li', { class: 'empty' }, 'There are none.'))
+          ? devices.map((device) => this.#card(device)) : h('li', { class: 'empty' }, 'No devices.'))
         if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus()
       }
       const open = devices.find(({ id }) => id === this.open) ?? (this.open ? null : devices[0])
@@ -83,7 +84,7 @@ export class Devices {
   #card(device) {
     const key = (name, element) => { element.dataset.key = `${device.id} ${name}`; return element }
     const change = (body) => this.#change(device.id, body)
-    // Without the focus, so that the list is drawn anew with what came of it.
+    // Drops the focus, so that the list is redrawn with the result.
     const chosen = (name) => ({ target }) => { target.blur(); change({ [name]: target.value.trim() }) }
     const language = h('input', {
       value: device.language, size: '6', maxlength: '35', 'aria-label': `Language of ${device.id}`,
@@ -115,7 +116,7 @@ export class Devices {
 
   async #shown(device) {
     if (!device) {
-      fill(this.screen, this.open && h('p', { class: 'muted' }, 'There is no such device.'))
+      fill(this.screen, this.open && h('p', { class: 'muted' }, 'This device does not exist.'))
       return
     }
     const answer = await get(`/devices/${encodeURIComponent(device.id)}/shown`)
@@ -125,7 +126,7 @@ export class Devices {
     fill(this.screen, h('h3', {}, 'On ', plain(device.name ?? device.id)),
       lockScreen(items.slice(0, 12), { label: `What ${device.id} shows` }),
       besidesList(items.find(({ shown }) => !shown.silent)?.shown),
-      items.length > 0 && h('div', {}, button('Swipe all away', () => this.#clear(device.id), { class: 'small' })),
+      items.length > 0 && h('div', {}, button('Clear the screen',  () => this.#clear(device.id), { class: 'small' })),
       silent.length > 0 && h('p', { class: 'muted' }, `${silent.length} silent, the last at ${clock(silent[0].time)}`))
   }
 
@@ -152,7 +153,7 @@ export class Devices {
   }
 
   async #remove(device) {
-    if (!confirm(`Remove ${device.id}? Its tokens are dead from then on.`)) return
+    if (!confirm(`Remove ${device.id}? Its tokens become invalid.`)) return
     try { await remove(`/devices/${encodeURIComponent(device.id)}`) } catch (problem) { toast(problem.message) }
     if (this.open === device.id) this.go('/devices')
     else this.#load()

@@ -1,5 +1,5 @@
-// Builds the page's elements. Text is always text: nothing in this page hands a string to the browser to be read as
-// markup, and the policy that it is served with refuses such an attempt.
+// Builds the page's elements. Text is always text: the page never passes a string to the browser as markup, and its
+// content security policy forbids it.
 
 const SVG = 'http://www.w3.org/2000/svg'
 
@@ -8,7 +8,7 @@ const SVG = 'http://www.w3.org/2000/svg'
  *
  * `props`: `class`, `on…` (listeners), `data` (an object), properties of the element that are not strings (`checked`,
  * `hidden`, `value`), and attributes. `null`, `undefined` and `false` leave an attribute out. Children are nodes,
- * strings, numbers, or arrays of these; `null` and `false` stand for nothing.
+ * strings, numbers, or arrays of these; `null` and `false` are ignored.
  */
 export function h(name, props = {}, ...children) {
   const element = document.createElement(name)
@@ -24,7 +24,7 @@ function set(element, key, value) {
   else if (key === 'data') Object.assign(element.dataset, value)
   else if (PROPERTIES.has(key)) element[key] = value ?? (key === 'value' ? '' : false)
   else if (value == null) return
-  else if (key.startsWith('aria-')) element.setAttribute(key, value) // `false` is a value there.
+  else if (key.startsWith('aria-')) element.setAttribute(key, value) // `false` is a value of ARIA attributes.
   else if (value === true) element.setAttribute(key, '')
   else if (value !== false) element.setAttribute(key, value)
 }
@@ -37,27 +37,27 @@ export function append(parent, children) {
   return parent
 }
 
-/** Puts these children in place of those that are there. */
+/** Replaces the children of an element. */
 export function fill(parent, ...children) {
   parent.replaceChildren()
   return append(parent, children)
 }
 
-/** An element of a drawing. */
+/** An SVG element. */
 export function svg(name, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, name)
   for (const [key, value] of Object.entries(attributes)) if (value != null) element.setAttribute(key, value)
   return append(element, children)
 }
 
-/** A drawing of /assets/icons.svg. */
+/** An icon of /assets/icons.svg. */
 export const icon = (name) =>
   svg('svg', { class: 'icon', 'aria-hidden': 'true' }, svg('use', { href: `/assets/icons.svg#${name}` }))
 
 const tasks = new Set()
 let isDrawing = false
 
-/** Does something at the next frame, once however often it is asked to; in a frame that is being drawn, in this one. */
+/** Runs a function at the next frame, once per frame; during a frame, in the same frame. */
 export function atFrame(task) {
   if (tasks.size === 0 && !isDrawing) requestAnimationFrame(drawFrame)
   tasks.add(task)
@@ -66,7 +66,7 @@ export function atFrame(task) {
 function drawFrame() {
   isDrawing = true
   try {
-    // Those that are added meanwhile come too.
+    // Includes functions added meanwhile.
     for (const task of tasks) { tasks.delete(task); task() }
   } finally {
     isDrawing = false
@@ -97,7 +97,7 @@ export function select(options, value, props = {}) {
     }))
 }
 
-/** A table of names and values; pairs without a value are left out. */
+/** A list of names and values; pairs without a value are left out. */
 export function facts(pairs) {
   return h(
     'dl', { class: 'facts' },
@@ -106,7 +106,7 @@ export function facts(pairs) {
 }
 
 let toastTimer
-/** Says something at the page's edge for a few seconds. */
+/** Shows a message at the page's edge for a few seconds. */
 export function toast(text) {
   const element = document.getElementById('toast')
   element.textContent = text
@@ -115,7 +115,7 @@ export function toast(text) {
   toastTimer = setTimeout(() => { element.hidden = true }, 4000)
 }
 
-/** Copies a text, also where the browser keeps the clipboard from a page that has no certificate. */
+/** Copies a text, even if the browser denies the clipboard to a page without TLS. */
 export async function copy(text, what) {
   let done = false
   try {
@@ -128,7 +128,7 @@ export async function copy(text, what) {
     done = document.execCommand('copy')
     area.remove()
   }
-  toast(done ? `Copied ${what}.` : `The browser does not let this page copy ${what}.`)
+  toast(done ? `Copied ${what}.` : `The browser does not allow this page to copy ${what}.`)
 }
 
 export function copyButton(text, what, label = 'Copy') {

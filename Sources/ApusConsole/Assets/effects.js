@@ -1,6 +1,6 @@
-// What can go wrong on purpose, with the settings that each effect has in the API.
+// The effects of faults, with their settings in the API.
 
-/** Statuses and the reasons that belong to them, for choosing; others can be typed. */
+/** Statuses and reasons to choose from; others can be typed. */
 export const REASONS = [
   [410, 'Unregistered'], [410, 'ExpiredToken'], [400, 'BadDeviceToken'], [400, 'DeviceTokenNotForTopic'],
   [400, 'BadTopic'], [400, 'TopicDisallowed'], [400, 'BadCollapseId'], [400, 'BadExpirationDate'],
@@ -18,17 +18,17 @@ const BINARY = ['processingError', 'missingDeviceToken', 'missingTopic', 'missin
 
 export const EFFECTS = {
   respond: {
-    label: 'Refuse with a reason',
+    label: 'Reject with a reason',
     fields: [
       { key: 'reason', label: 'Reason', value: 'Unregistered', list: 'reasons' },
-      { key: 'status', label: 'Status', kind: 'number', placeholder: 'the reason’s' },
+      { key: 'status', label: 'Status', kind: 'number', placeholder: 'that of the reason' },
       { key: 'retryAfterSeconds', label: 'retry-after, seconds', kind: 'number', placeholder: 'none' },
     ],
   },
-  delay: { label: 'Answer late',
+  delay: { label: 'Respond late',
     fields: [{ key: 'milliseconds', label: 'Milliseconds', kind: 'number', value: '2000' }] },
-  noAnswer: { label: 'Never answer', fields: [] },
-  deadToken: { label: 'Token is dead', note: '410, and the feedback service lists it.',
+  noAnswer: { label: 'Never respond', fields: [] },
+  deadToken: { label: 'Invalid token', note: 'Responds 410; the feedback service lists the token.',
     fields: [{ key: 'timestampMilliseconds', label: 'Since, Unix milliseconds', kind: 'number',
       placeholder: 'now' }] },
   resetStream: { label: 'Reset the stream',
@@ -38,42 +38,42 @@ export const EFFECTS = {
     fields: [
       { key: 'lastStream', label: 'Last stream', kind: 'choice', value: 'thisOne',
         options: [['thisOne', 'this one'], ['before', 'the one before'], ['none', 'none (0)'],
-          ['all', 'all (a warning)']] },
+          ['all', 'all (warning)']] },
       { key: 'reason', label: 'Reason', list: 'reasons', placeholder: 'none' },
       { key: 'code', label: 'Error code', kind: 'choice', options: CODES, value: 'noError' },
-      { key: 'closes', label: 'And close at once', kind: 'check' },
+      { key: 'closes', label: 'Close at once', kind: 'check' },
     ],
   },
-  closeInTheMiddle: { label: 'Close in the middle of the answer', fields: [] },
+  closeInTheMiddle: { label: 'Close in the middle of the response', fields: [] },
   deviceOffline: { label: 'Take the device offline', fields: [],
-    note: 'Before the push is judged. Switch it on again under Devices.' },
+    note: 'Before the service decides on the push. Switch the device on again under Devices.' },
   certificate: {
-    label: 'Show a bad certificate', isOfConnections: true,
-      note: 'To every connection of a provider that is opened while the rule is there.',
+    label: 'Present a bad certificate', isOfConnections: true,
+    note: 'On every provider connection opened while the fault is armed.',
     fields: [{ key: 'which', label: 'Certificate', kind: 'choice', value: 'expired',
       options: [['expired', 'expired'], ['foreign', 'of an unknown authority'],
         ['otherName', 'for another name']] }],
   },
   connections: {
-    label: 'Narrow connections', isOfConnections: true,
-      note: 'Of every connection of a provider that is opened while the rule is there.',
+    label: 'Limit connections', isOfConnections: true,
+    note: 'On every provider connection opened while the fault is armed.',
     fields: [
       { key: 'maxConcurrentStreams', label: 'Streams at once', kind: 'number', value: '1' },
-      { key: 'initialWindowBytes', label: 'Initial window, bytes', kind: 'number', placeholder: 'as usual' },
+      { key: 'initialWindowBytes', label: 'Initial window, bytes', kind: 'number', placeholder: 'default' },
     ],
   },
   binaryError: {
-    label: 'Binary: an error packet',
+    label: 'Binary: error packet',
     fields: [
       { key: 'status', label: 'Status', kind: 'choice', options: BINARY, value: 'invalidToken' },
       { key: 'lateMilliseconds', label: 'Late by, milliseconds', kind: 'number', placeholder: '0' },
     ],
   },
-  binarySilence: { label: 'Binary: the error packet is lost', fields: [] },
+  binarySilence: { label: 'Binary: lost error packet', fields: [] },
   binaryShutdown: { label: 'Binary: status 10, shutdown', fields: [] },
 }
 
-/** An effect in a few words. */
+/** A short description of an effect. */
 export function effectWords(effect = {}) {
   const label = EFFECTS[effect.type]?.label ?? effect.type ?? '–'
   const details = Object.entries(effect).filter(([key]) => key !== 'type').map(([key, value]) => {

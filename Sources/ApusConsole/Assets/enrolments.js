@@ -1,4 +1,4 @@
-// Devices that ask for a certificate, and the one-time codes with which they get one unasked.
+// Devices that request a certificate, and the enrolment codes that give one without approval.
 
 import { get, post, remove, segment } from '/assets/api.js'
 import { button, copyButton, field, fill, h, toast } from '/assets/dom.js'
@@ -10,7 +10,7 @@ const badge = (state) => h('span', { class: `badge ${STATES[state] ?? ''}` }, st
 const number = (value, min, max) => h('input', { type: 'number', min, max, step: '1', value, required: true })
 
 export class Enrolments {
-  /** `pane`: the view that says what failed. */
+  /** `pane`: the view that shows failures. */
   constructor(pane) {
     this.pane = pane
     this.pending = h('div', {})
@@ -19,31 +19,31 @@ export class Enrolments {
     this.hours = number('24', '1', '8760')
     this.uses = number('1', '1', '100')
     this.made = h('div', { class: 'answer', role: 'status' })
-    this.asking = box('Devices that ask for a certificate', this.pending)
+    this.asking = box('Certificate requests of devices', this.pending)
     this.element = h('div', { class: 'column' },
-      box('One-time codes', this.codes, h('div', { data: { needs: 'operate' } },
-        inlineForm(() => this.#make(), 'Make', field('Device’s name', this.name),
+      box('Enrolment codes', this.codes, h('div', { data: { needs: 'operate' } },
+        inlineForm(() => this.#make(), 'Make', field('Device name', this.name),
           field('Hours', this.hours), field('Uses', this.uses)), this.made)))
   }
 
   async update() {
     const [{ enrolments }, { codes }] = await Promise.all([get('/enrolments'), get('/codes')])
-    const columns = ['Calls itself', 'State', 'From', 'Since', 'Key', '']
+    const columns = ['Name given by device', 'State', 'From', 'Since', 'Key', '']
     this.asking.hidden = enrolments.length === 0
-    fill(this.pending, table('Devices that ask for a certificate', columns, enrolments.map((one) => [
+    fill(this.pending, table('Certificate requests of devices', columns, enrolments.map((one) => [
       plain(one.name || '–'), badge(one.state), one.address && plain(one.address), when(one.since), start(one.key),
       one.state === 'waiting' && h('span', { class: 'actions', data: { needs: 'operate' } },
         button('Approve', () => this.#decide(one, 'approve', 'Approved'), { class: 'small',
           'aria-label': `Approve ${one.name}` }),
         button('Reject', () => this.#decide(one, 'reject', 'Rejected'), { class: 'small quiet danger',
           'aria-label': `Reject ${one.name}` })),
-    ]), { empty: 'None does.' }))
+    ]), { empty: 'No requests.' }))
     const facts = ['Name', 'State', 'Used', 'Made', 'Expires', 'SHA-256', '']
-    fill(this.codes, table('One-time codes', facts, codes.map((one) => [
+    fill(this.codes, table('Enrolment codes', facts, codes.map((one) => [
       plain(one.name || '–'), badge(one.state), `${one.used} of ${one.uses}`, when(one.made), when(one.expires),
       start(one.sha256),
-      button('Take back', () => this.#withdraw(one), { class: 'small quiet danger', data: { needs: 'operate' },
-        'aria-label': `Take back the code ${one.name || one.sha256.slice(0, 12)}` }),
+      button('Withdraw', () => this.#withdraw(one), { class: 'small quiet danger', data: { needs: 'operate' },
+        'aria-label': `Withdraw the code ${one.name || one.sha256.slice(0, 12)}` }),
     ])))
   }
 
@@ -54,7 +54,7 @@ export class Enrolments {
   }
 
   #decide({ key, name }, verb, said) {
-    // What a device calls itself proves nothing: its key does.
+    // The name is unverified; only the key identifies the device.
     const word = verb === 'approve' ? 'Approve' : 'Reject'
     if (!confirm(`${word} “${name}”, with the key ${key.slice(0, 12)}…?`)) return
     this.#do(() => post(`/enrolments/${segment(key)}/${verb}`), `${said}.`)
@@ -64,13 +64,13 @@ export class Enrolments {
     this.#do(async () => {
       const { code, expires } = await post('/codes', { name: this.name.value.trim() || undefined,
         hours: Number(this.hours.value), uses: Number(this.uses.value) })
-      fill(this.made, h('div', { class: 'callout good' }, h('p', {}, 'Shown this once: ', h('code', {}, code), ' ',
-        copyButton(code, 'the code')), h('p', { class: 'muted' }, 'Good until ', when(expires))))
+      fill(this.made, h('div', { class: 'callout good' }, h('p', {}, 'Not shown again: ', h('code', {}, code), ' ',
+        copyButton(code, 'the code')), h('p', { class: 'muted' }, 'Valid until ', when(expires))))
     })
   }
 
   #withdraw({ sha256, name }) {
     if (!confirm(`Withdraw the code ${name || sha256.slice(0, 12)}? Devices can no longer use it.`)) return
-    this.#do(() => remove(`/codes/${segment(sha256)}`), 'Taken back.')
+    this.#do(() => remove(`/codes/${segment(sha256)}`), 'Withdrawn.')
   }
 }

@@ -1,7 +1,7 @@
-// The stand-in's events, as they happen.
+// The events of the development service.
 //
-// Read with `fetch`, not `EventSource`: that one sends no token. And only while the page is to be seen: a browser has
-// six connections to a host, and pages that nobody looks at would use them up. Whoever comes back is told what was.
+// Read with `fetch`, because `EventSource` sends no token. And only while the page is visible: a browser opens at most
+// six connections to a host, and hidden pages would use them up. A page that becomes visible gets the missed events.
 
 import { request } from '/assets/api.js'
 import { atFrame } from '/assets/dom.js'
@@ -10,7 +10,7 @@ const listeners = new Map()
 
 /**
  * Calls back for each event of a kind: push, update, device, fault, clock, cleared; and `link` (true, false), and
- * `batch` behind all of those that are told before a frame is drawn.
+ * `batch` after all events reported before a frame is drawn.
  */
 export function on(kind, callback) {
   if (!listeners.has(kind)) listeners.set(kind, new Set())
@@ -24,7 +24,7 @@ function emit(kind, value) {
 
 let waiting = []
 
-/** Tells what came in since the frame before, so that a thousand events a second cost sixty drawings. */
+/** Reports the events since the previous frame, so that a thousand events per second cost sixty redraws. */
 function tell() {
   const events = waiting
   waiting = []
@@ -75,7 +75,7 @@ async function connect(own) {
       const headers = { accept: 'text/event-stream', ...(last && { 'last-event-id': last }) }
       const { body } = await request('GET', '/events?brief=true', { headers, signal: own.signal })
       emit('link', true)
-      // Without an event to go on behind, there is no telling what happened meanwhile.
+      // Without a last event to continue after, missed events are unknown.
       if (wasConnected && !last) emit('cleared', { lost: true })
       wasConnected = true
       await readAll(body)
@@ -98,7 +98,7 @@ function update() {
   }
 }
 
-/** Follows the events from now on, again and again after the link is lost. */
+/** Follows the events from now on, and reconnects whenever the connection is lost. */
 export function follow() {
   document.addEventListener('visibilitychange', update)
   update()

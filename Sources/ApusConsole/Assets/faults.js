@@ -1,4 +1,4 @@
-// Faults: rules that say which pushes go wrong, when, and how.
+// Faults: rules that select pushes and the effect on them.
 
 import { get, post, remove } from '/assets/api.js'
 import { button, field, fill, h, select, toast } from '/assets/dom.js'
@@ -44,19 +44,19 @@ export class Faults {
       { onchange: () => this.#drawEffect() })
     this.effect = h('div', { class: 'fields' })
     this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
-    this.matching = h('fieldset', {}, h('legend', {}, 'With which pushes'), this.clauses,
+    this.matching = h('fieldset', {}, h('legend', {}, 'Which pushes'), this.clauses,
       h('div', { class: 'tools' }, button('Add a condition', () => this.#clause(), { class: 'small' }),
-        h('small', { class: 'muted hint' }, 'Without one, with any.')))
+        h('small', { class: 'muted hint' }, 'No condition: any push.')))
     this.timing = h('fieldset', {}, h('legend', {}, 'When'),
-      h('div', { class: 'fields' }, field('Of those that match', this.when),
-      field('At most, times', this.times)), this.whenFields)
+      h('div', { class: 'fields' }, field('Of matching pushes', this.when),
+      field('At most (times)', this.times)), this.whenFields)
     this.element = h('section', { class: 'view', 'aria-label': 'Faults' },
       h('h1', {}, 'Faults'),
       h('section', { class: 'box' }, h('h2', {}, 'Armed'), this.rules),
       h('form', { class: 'box', 'aria-label': 'Arm a fault', novalidate: true,
         onsubmit: (event) => { event.preventDefault(); this.#arm() } },
         h('h2', {}, 'Arm a fault'),
-        h('fieldset', {}, h('legend', {}, 'What goes wrong'),
+        h('fieldset', {}, h('legend', {}, 'Effect'),
           h('div', { class: 'fields' }, field('Effect', this.kind), field('Name', this.name)), this.effect),
         this.matching, this.timing, this.fault,
         h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Arm')),
@@ -78,15 +78,15 @@ export class Faults {
   async #load() {
     try {
       const { faults = [] } = await get('/faults')
-      fill(this.rules, faults.length === 0 ? h('p', { class: 'muted' }, 'None: everything goes as it should.') : [
+      fill(this.rules, faults.length === 0 ? h('p', { class: 'muted' }, 'No faults armed.') : [
         h('table', { class: 'rule-list' },
-          h('thead', {}, h('tr', {}, ['Rule', 'Effect', 'Pushes', 'When', 'Struck'].map(
+          h('thead', {}, h('tr', {}, ['Rule', 'Effect', 'Pushes', 'When', 'Applied'].map(
           (text) => h('th', { scope: 'col' }, text)), h('td', {}))),
         h('tbody', {}, faults.map((rule) => h('tr', { class: rule.spent ? 'spent' : '' },
           h('td', {}, literal(rule.name)), h('td', {}, effectWords(rule.effect)), h('td', {}, matchWords(rule.match)),
           h('td', {}, whenWords(rule)),
           h('td', {}, `${count(rule.struck)} of ${count(rule.matched)}`,
-            h('span', { class: 'only-narrow' }, ' struck')),
+            h('span', { class: 'only-narrow' }, ' applied')),
           h('td', {}, button('Disarm', () => this.#disarm(rule.id),
             { class: 'small', 'aria-label': `Disarm ${rule.name}` })))))),
         h('div', {}, button('Disarm all', () => this.#disarm(null), { class: 'small danger' }))])
@@ -110,7 +110,7 @@ export class Faults {
     this.rate = h('input', { type: 'number', min: '0', max: '1', step: 'any', value: '0.1' })
     this.seed = h('input', { type: 'number', min: '0', value: '1' })
     fill(this.whenFields, this.when.value === 'rate'
-      ? [field('Share, 0 to 1', this.rate), field('Seed', this.seed, 'The same seed strikes the same pushes.')]
+      ? [field('Share, 0 to 1', this.rate), field('Seed', this.seed, 'The same seed selects the same pushes.')]
       : this.when.value === 'always' ? null : field('n', this.number))
     this.whenFields.hidden = this.when.value === 'always'
   }

@@ -1,4 +1,4 @@
-// The devices that the service knows, one of them whole, and those that ask to become one.
+// The known devices, the details of one, and certificate requests.
 
 import { get, post, query, segment } from '/assets/api.js'
 import { button, facts, field, fill, h, toast } from '/assets/dom.js'
@@ -13,7 +13,7 @@ const POWERS = { active: 'in use', idle: 'idle', low_power: 'low power' }
 
 const stateOf = (device) => h('span', {
   class: `badge ${device.retired ? 'bad' : device.connected ? 'good' : ''}`,
-}, device.retired ? 'retired' : device.connected ? 'connected' : 'away')
+}, device.retired ? 'retired' : device.connected ? 'connected' : 'offline')
 
 const topicsOf = (device) =>
   [...new Set((device.environments ?? []).flatMap(({ topics }) => topics ?? []).map(({ topic }) => topic))]
@@ -65,14 +65,14 @@ export class Fleet extends Pane {
           h('a', { href: `#/devices/${segment(device.device)}` }, h('code', {}, device.device)), stateOf(device),
           (device.environments ?? []).map(({ environment }) => environment).join(', '),
           plain(topicsOf(device).join(', ')), count(device.stored_notifications), when(device.last_seen),
-        ]), { empty: next ? 'None among these.' : 'There are none.' }))
+        ]), { empty: next ? 'No matches on this page.' : 'No devices.' }))
     }
     if (!next) return
     const more = button('More', async () => { more.remove(); await this.attempt(() => this.#page(next)) })
     this.list.append(more)
   }
 
-  /** Drawn anew as it changes: what is done to a device shows a moment later. */
+  /** Redrawn as it changes: changes to a device take effect a moment later. */
   async #showOne(id) {
     if (this.drawnID !== id) { this.drawn = ''; fill(this.one, this.#back()) }
     const device = await get(`/devices/${segment(id)}`)
@@ -85,7 +85,7 @@ export class Fleet extends Pane {
     fill(this.one, this.#back(),
       h('div', { class: 'tools' }, h('h2', { id: 'device-title' }, h('code', {}, device.device)), stateOf(device),
         !device.retired && button('Retire', () => this.#retire(id), { class: 'danger', data: { needs: 'operate' } }),
-        h('a', { href: `#/ledger/${segment(id)}` }, 'Its notifications')),
+        h('a', { href: `#/ledger/${segment(id)}` }, 'Notifications')),
       facts([['Stored', count(device.stored_notifications)], ['Last seen', when(device.last_seen)],
         ['Retired', when(device.retired)]]),
       h('div', { class: 'halves' }, (device.environments ?? []).map((one) => this.#environment(one))))
@@ -116,7 +116,7 @@ export class Fleet extends Pane {
       ]),
       table(`Topics in ${one.environment}`, TOPIC_COLUMNS, (one.topics ?? []).map((topic) => [
         plain(topic.topic), topic.list?.replace('_', ' '), when(topic.since), topic.generation ?? '–',
-      ]), { empty: 'It has told of no topics.' }))
+      ]), { empty: 'The device has reported no topics.' }))
   }
 
   async #retire(id) {

@@ -1,4 +1,4 @@
-// The inbox: the list of pushes beside the one that is open.
+// The inbox: the list of pushes next to the open one.
 
 import { remove } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
@@ -10,7 +10,7 @@ import { clock, count, plain } from '/assets/text.js'
 
 const narrow = matchMedia('(max-width: 760px)')
 
-const VERDICTS = [['', 'All'], ['refused', 'Refused'], ['violations', 'Violations']]
+const VERDICTS = [['', 'All'], ['refused', 'Rejected'], ['violations', 'Violations']]
 
 function row(line) {
   const delivered = /^Delivered/.test(line.state)
@@ -27,10 +27,10 @@ function row(line) {
     h('p', { class: `text ${line.isText ? '' : 'is-data'}` }, line.body ? plain(line.body) : ''),
     h('p', { class: 'facts-line' }, h('span', {}, facts.map((fact, index) => [index > 0 && ' · ', plain(fact)])),
       line.fault && h('span', { class: 'mark armed' }, 'fault'),
-      line.violations > 0 && h('span', { class: 'mark warn', title: `${line.violations} violations` },
+      line.violations > 0 && h('span', { class: 'mark warn' },
         `${line.violations} ${line.violations === 1 ? 'violation' : 'violations'}`),
       line.refused && h('span', { class: 'mark bad' },
-        `${line.status || ''} ${line.reason || (line.status ? '' : 'no answer')}`.trim())))
+        `${line.status || ''} ${line.reason || (line.status ? '' : 'no response')}`.trim())))
 }
 
 export class Inbox {
@@ -94,7 +94,7 @@ export class Inbox {
     this.blank = h('div', { class: 'blank' }, h('p', {}, 'Choose a push to see what happened to it.'),
       h('p', { class: 'muted' }, h('kbd', {}, 'j'), ' ', h('kbd', {}, 'k'), ' move, ', h('kbd', {}, 'Enter'),
         ' opens, ',
-        h('kbd', {}, '?'), ' tells the rest.'))
+        h('kbd', {}, '?'), ' lists all keys.'))
     return h('section', { class: 'inbox', 'aria-label': 'Inbox' },
       h('div', { class: 'list-pane' },
         h('header', { class: 'bar' }, this.search,
@@ -139,7 +139,7 @@ export class Inbox {
       fill(this.detail, h('header', { class: 'detail-head' },
         button('‹ Back', () => this.back(), { class: 'back quiet' }),
         h('h2', { id: 'push-title', tabindex: '-1' }, problem.status === 404
-          ? 'This push is gone' : 'This push cannot be shown')),
+          ? 'This push was deleted' : 'This push cannot be shown')),
       h('p', { class: 'callout bad' }, problem.message))
     }
   }
@@ -155,7 +155,7 @@ export class Inbox {
     this.go(`/inbox/${number}`)
   }
 
-  /** Escape: out of the search, then out of the push. */
+  /** Escape leaves the search, then the push. */
   back() {
     if (this.#open == null) return false
     this.go('/inbox')
@@ -209,7 +209,7 @@ export class Inbox {
   #note(text) {
     if (text) return fill(this.empty, h('p', {}, text))
     return fill(this.empty, h('p', {}, 'No push yet.'),
-      h('p', { class: 'muted' }, 'Point your sender at the addresses under ', h('a', { href: '#/status' }, 'Status'),
+      h('p', { class: 'muted' }, 'Point your provider at the addresses under ', h('a', { href: '#/status' }, 'Status'),
         ', or ', h('a', { href: '#/compose' }, 'send one from here'), '.'))
   }
 

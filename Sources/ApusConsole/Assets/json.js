@@ -1,13 +1,13 @@
-// JSON as it was sent: never parsed and written anew, so that long numbers, repeated keys and escapes stay as they are.
+// JSON as it was sent: never parsed and serialized again, so that long numbers, repeated keys and escapes are kept.
 
 import { h } from '/assets/dom.js'
 import { spelled } from '/assets/text.js'
 
 const TOKEN = /\s+|"(?:[^"\\]|\\[^])*"|[{}[\],:]|[^\s{}[\],:"]+/y
-// Deeper levels are shown at this depth: a thousand brackets must not push the text out of sight.
+// The deepest indentation: a thousand brackets must not push the text out of view.
 const DEEPEST = 24
 
-/** The tokens of a text, or null where it is none that JSON is made of. Without recursion: depth is no danger. */
+/** The JSON tokens of a text, or null if it has others. Not recursive, so deep nesting is safe. */
 export function tokens(text) {
   const found = []
   TOKEN.lastIndex = 0
@@ -19,7 +19,7 @@ export function tokens(text) {
   return found.length ? found : null
 }
 
-/** The text with line breaks and indentation, as nodes; as it is where it is not JSON. */
+/** The text as nodes, with line breaks and indentation; unchanged if it is not JSON. */
 export function formatted(text) {
   const list = tokens(text)
   if (!list) return spelled(text)
@@ -51,7 +51,7 @@ export function formatted(text) {
 
 function value(token, isKey) {
   const kind = isKey ? 'key' : token.startsWith('"') ? 'string' : /^-?\d/.test(token) ? 'number' : 'word'
-  // A text in its own direction, so that it cannot turn the brackets around it.
+  // Isolated, so that right-to-left text cannot reorder the brackets around it.
   return token.startsWith('"')
     ? h('span', { class: kind }, '"', h('bdi', {}, spelled(token.slice(1, -1))), '"')
     : h('span', { class: kind }, spelled(token))
@@ -62,12 +62,12 @@ const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"/y
 const SPACE = /[ \t\r\n]*/y
 
 /**
- * What keeps a text from being JSON (RFC 8259), in words with line and column; null where nothing does.
+ * Why a text is not JSON (RFC 8259), with line and column; null if it is.
  *
- * Not the browser's own words: those name a place only now and then.
+ * The browser's own messages do not always have a position.
  */
 export function problem(text) {
-  const open = [] // The brackets around here.
+  const open = [] // The enclosing brackets.
   let at = 0
   let wants = 'a value'
   const take = (pattern) => {

@@ -1,4 +1,4 @@
-// The keys that providers sign their tokens with.
+// The keys with which providers sign their tokens.
 
 import { get, post, segment } from '/assets/api.js'
 import { teamChoice } from '/assets/apps.js'
@@ -10,7 +10,7 @@ const PLACES = [['both', 'both'], ['production', 'production'], ['development', 
 
 export class Keys extends Pane {
   constructor() {
-    super('Keys', 'A provider signs its tokens with one. The service keeps the public half alone.')
+    super('Keys', 'Providers sign their tokens with these keys. The service stores only the public half.')
     this.list = h('div', {})
     this.places = select(PLACES, 'both')
     this.topics = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'all of its team' })
@@ -20,9 +20,10 @@ export class Keys extends Pane {
     this.made = h('div', { class: 'answer', role: 'status' })
     this.add(this.list, h('form', { class: 'box', data: { needs: 'trust' }, onsubmit: (event) => { event.preventDefault(); this.#add() } },
       h('h2', {}, 'Add a key'),
-      h('div', { class: 'fields' }, this.teamPlace, field('Good for', this.places),
-        field('Only for these apps', this.topics, 'Bundle ids, with spaces between them.')),
-      field('Public key as PEM', this.pem, 'Of a pair that the provider made. Without one, the pair is made here.'),
+      h('div', { class: 'fields' }, this.teamPlace, field('Valid for', this.places),
+        field('Only for these apps', this.topics, 'Bundle ids, separated by spaces.')),
+      field('Public key as PEM', this.pem,
+        'Of a key pair that the provider made. If empty, the service makes the pair.'),
       h('div', {}, h('button', { type: 'submit', class: 'primary' }, 'Add')), this.made))
   }
 
@@ -52,7 +53,7 @@ export class Keys extends Pane {
       fill(this.made, h('div', { class: 'callout good' },
         h('p', {}, h('strong', {}, `Added the key ${answer.key}`), ` of the team ${answer.team}.`),
         answer.private_key && [
-          h('p', {}, 'Its private half is shown this once, and kept nowhere:'),
+          h('p', {}, 'The private half is not stored and not shown again:'),
           h('pre', { class: 'payload', tabindex: '0', 'aria-label': 'Private key' }, literal(answer.private_key)),
           h('p', {}, copyButton(answer.private_key, 'the private key')),
         ]))
@@ -62,7 +63,7 @@ export class Keys extends Pane {
   }
 
   async #revoke(key) {
-    if (!confirm(`Revoke the key ${key}, for good? What is signed with it is refused from then on.`)) return
+    if (!confirm(`Revoke the key ${key} permanently? Tokens signed with it are rejected.`)) return
     if (!await this.attempt(() => post(`/keys/${segment(key)}/revoke`))) return
     toast(`Revoked ${key}.`)
     this.load()

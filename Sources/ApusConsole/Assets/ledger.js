@@ -1,4 +1,4 @@
-// What became of notifications, and which requests were refused and why.
+// What happened to notifications, and which requests were rejected and why.
 
 import { get, post, query, segment } from '/assets/api.js'
 import { facts, field, fill, h, select } from '/assets/dom.js'
@@ -17,7 +17,7 @@ const FOLLOW_MILLISECONDS = 1000
 
 const isEnd = (state) => /^(Delivered|Discarded)/.test(state)
 
-/** What somebody typed, as what the ledger and the refusals are asked for. */
+/** Turns the search text into a query for the ledger and the rejected requests. */
 export function asked(text) {
   if (!text) return {}
   if (/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text)) return { id: text }
@@ -30,7 +30,7 @@ const link = (id) => h('a', { href: `#/ledger/${segment(id)}`, title: id }, h('c
 
 export class Ledger extends Pane {
   constructor({ go }) {
-    super('Ledger', 'What became of notifications, and which requests were refused.')
+    super('Ledger', 'What happened to notifications, and which requests were rejected.')
     this.go = go
     this.text = h('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', class: 'token' })
     this.states = select(STATES, '')
@@ -55,7 +55,7 @@ export class Ledger extends Pane {
     this.parts = null
   }
 
-  /** Looks again: soon at first, then now and then. */
+  /** Searches again, with growing intervals. */
   #follow() {
     this.looks += 1
     this.timer = setTimeout(() => {
@@ -92,7 +92,7 @@ export class Ledger extends Pane {
     clearTimeout(this.timer)
     const text = this.parts?.[0]?.trim() ?? ''
     const what = asked(text)
-    // Of one notification all is of interest.
+    // For a single notification, all states are of interest.
     const states = this.states.value && !what.id ? [this.states.value] : undefined
     const times = what.id ? {} : this.#times()
     let unknown = null
@@ -100,24 +100,24 @@ export class Ledger extends Pane {
       try {
         return (await post('/ledger/query', { ...fields, ...times, states, limit: LIMIT })).lines
       } catch (problem) {
-        // A topic that no app has, or somebody else's token: who sends to such a one was refused, and is shown below.
+        // An unknown topic, or a token of another service: requests for them were rejected and are shown below.
         if (problem.status !== 404) throw problem
         unknown = problem.message
         return []
       }
     }
     let lines = await search(what)
-    // The same form has the name that the service gave it.
+    // The service's own id has the same form.
     if (what.id && lines.length === 0) lines = await search({ unique_id: what.id })
-    // Refusals know neither devices nor whole tokens.
+    // Rejected requests are recorded without devices and full tokens.
     const { entries } = what.token || what.device || states ? { entries: [] }
       : await get(`/refusals${query({ ...what, ...times, limit: 50 })}`)
-    // Somebody went on to something else meanwhile.
+    // The user has opened another address meanwhile.
     if (!this.parts || text !== (this.parts[0]?.trim() ?? '')) return
     const drawn = JSON.stringify([text, lines, entries, unknown])
     if (drawn !== this.drawn) this.#draw(what, states, lines, entries, unknown)
     this.drawn = drawn
-    // The ledger has a line a moment after it happened.
+    // A line appears in the ledger a moment after the event.
     if (what.id && entries.length === 0 && !(lines.length > 0 && isEnd(lines.at(-1).state))) this.#follow()
   }
 
@@ -126,10 +126,10 @@ export class Ledger extends Pane {
       what.id ? this.#notifications(lines) : !unknown && this.#lines(lines),
       (entries.length > 0 || !what.id) && !(what.token || what.device || states) && this.#refusals(entries),
       what.id && lines.length === 0 && entries.length === 0 && h('p', { class: 'empty' },
-        'Neither the ledger nor the refusals know it.'))
+        'Not found in the ledger or the rejected requests.'))
   }
 
-  /** One after the other, newest first. */
+  /** Lines, newest first. */
   #lines(lines) {
     return box(lines.length === LIMIT ? `The newest ${LIMIT} lines` : 'Lines',
       table('Lines of the ledger', ['Time', 'State', 'Topic', 'Type', 'Device', 'apns-id'],
@@ -145,7 +145,7 @@ export class Ledger extends Pane {
     return /^Discarded/.test(state) ? 'bad' : /^Delivered/.test(state) ? 'good' : ''
   }
 
-  /** Those with that name, each with all that happened to it. */
+  /** The notifications with this id, each with all its states. */
   #notifications(lines) {
     const each = Map.groupBy(lines, (line) => line.unique_id ?? line.id)
     return [...each.values()].map((lines) => {
@@ -165,11 +165,11 @@ export class Ledger extends Pane {
   }
 
   #refusals(entries) {
-    return box('Refused requests', table('Refused requests', ['Time', 'Reason', 'Why', 'Who', 'Topic', 'apns-id'],
+    return box('Rejected requests', table('Rejected requests', ['Time', 'Reason', 'Why', 'Who', 'Topic', 'apns-id'],
       entries.map((entry) => [
         when(entry.time), h('strong', {}, literal(entry.reason ?? entry.event)),
         entry.explanation && literal(entry.explanation), entry.actor && plain(entry.actor),
         entry.topic && plain(entry.topic), entry.id && link(entry.id),
-      ]), { empty: 'None is known.', className: 'log' }))
+      ]), { empty: 'No rejected requests.', className: 'log' }))
   }
 }

@@ -1,15 +1,15 @@
-// A list of which only the rows in sight are elements, so that ten thousand cost what thirty cost.
+// A virtual list: only visible rows are elements, so that ten thousand rows cost as much as thirty.
 
 import { atFrame, h } from '/assets/dom.js'
 
-const BESIDE = 8 // Rows above and below those in sight, so that fast scrolling finds them drawn.
+const BESIDE = 8 // Rows drawn above and below the visible ones, for fast scrolling.
 
 /**
  * A list box of rows of one height (`--row` of the style sheet, in pixels).
  *
- * `source`: `count`, `key(index)` (a number or text that stays with a row), `index(key)` and `row(index)`, which makes
- * a row's element. `onopen(key)`: somebody chose a row. `onmove(key)`: somebody moved to it. `onend()`: the end comes
- * into sight, and more may be there.
+ * `source`: `count`, `key(index)` (a stable number or text for a row), `index(key)` and `row(index)`, which makes a
+ * row's element. `onopen(key)`: the user chose a row. `onmove(key)`: the user moved to it. `onend()`: the end becomes
+ * visible, and more rows may exist.
  */
 export class VirtualList {
   #drawn = new Map()
@@ -28,7 +28,7 @@ export class VirtualList {
     this.#measure()
   }
 
-  /** The style sheet speaks for what is in the document alone: while another view is shown, the height stays. */
+  /** Styles apply only inside the document: while another view is shown, the last height is kept. */
   #measure() {
     const height = parseFloat(getComputedStyle(this.element).getPropertyValue('--row')) || this.height || 60
     if (height === this.height) return
@@ -40,24 +40,24 @@ export class VirtualList {
 
   get atTop() { return this.element.scrollTop < this.height / 2 }
 
-  /** Draws at the next frame, however often it is asked to. */
+  /** Redraws once at the next frame. */
   draw() { atFrame(this.drawNow) }
 
-  /** Rows came in above: those in sight stay where they are, unless the list is at its top. */
+  /** Rows were inserted above: visible rows keep their position, unless the list is scrolled to its top. */
   grewAbove(count) {
     if (this.atTop || count === 0) return
     this.#resize()
     this.element.scrollTop += count * this.height
   }
 
-  /** A row's element is made anew when it is drawn next. */
+  /** Discards a row's element, so that it is made again at the next redraw. */
   invalidate(key) {
     this.#drawn.get(key)?.remove()
     this.#drawn.delete(key)
     this.draw()
   }
 
-  /** All rows are others now. */
+  /** All rows have changed. */
   reset() {
     for (const element of this.#drawn.values()) element.remove()
     this.#drawn.clear()
@@ -80,7 +80,7 @@ export class VirtualList {
     const last = Math.min(this.#count, Math.ceil((top + this.element.clientHeight) / this.height) + BESIDE)
     const wanted = new Set()
     for (let index = first; index < last; index += 1) this.#place(index, wanted)
-    // The active row is there even out of sight: assistive technology is pointed at its element.
+    // The active row exists even if it is not visible: assistive technology refers to its element.
     const active = this.active == null ? -1 : this.source.index(this.active)
     if (active >= 0 && (active < first || active >= last)) this.#place(active, wanted)
     for (const [key, element] of this.#drawn) {
@@ -129,7 +129,7 @@ export class VirtualList {
     event.preventDefault()
   }
 
-  /** Moves the active row by so many; from nowhere to the first. */
+  /** Moves the active row by the given number of rows; without an active row, to the first. */
   step(by) {
     if (this.source.count === 0) return
     const now = this.active == null ? -1 : this.source.index(this.active)

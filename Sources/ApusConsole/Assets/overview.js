@@ -1,4 +1,4 @@
-// How the service does: figures of this moment, lines over time, totals, and certificates that end.
+// The overview: current figures, charts, totals, and certificates that expire soon.
 
 import { get, query } from '/assets/api.js'
 import { Chart } from '/assets/chart.js'
@@ -9,7 +9,7 @@ import { bytes, count, duration, literal, plain } from '/assets/text.js'
 const EVERY_MILLISECONDS = 2000
 const HISTORY_EVERY_MILLISECONDS = 10_000
 const MINUTE = 60_000
-/** How far back the lines go, with the seconds between two of their samples. */
+/** Time ranges of the charts, with the seconds between samples. */
 const RANGES = [['10 min', 10 * MINUTE, 10], ['1 h', 60 * MINUTE, 20], ['6 h', 360 * MINUTE, 120],
   ['24 h', 1440 * MINUTE, 480]]
 
@@ -31,7 +31,7 @@ export class Overview extends Pane {
       RANGES.map((range) => button(range[0], () => this.#choose(range), { 'aria-pressed': range === this.#range })))
     this.charts = [
       new Chart({ title: 'Per second', format: rate, series: [{ name: 'accepted', key: 'accepted_per_second' },
-        { name: 'delivered', key: 'delivered_per_second' }, { name: 'refused', key: 'refused_per_second' }] }),
+        { name: 'delivered', key: 'delivered_per_second' }, { name: 'rejected', key: 'refused_per_second' }] }),
       new Chart({ title: 'Connected devices', format: count, series: [{ name: 'devices', key: 'devices_connected' }] }),
       new Chart({ title: 'Milliseconds to acceptance', format: count, series: [{ name: 'half within', key: 'p50' },
         { name: '99 % within', key: 'p99' }] }),
@@ -57,7 +57,7 @@ export class Overview extends Pane {
     clearTimeout(this.timer)
   }
 
-  /** While somebody looks, and the answer before has come. */
+  /** Only while the view is visible and no request is pending. */
   #again(pause) {
     clearTimeout(this.timer)
     this.timer = setTimeout(async () => {
@@ -93,11 +93,11 @@ export class Overview extends Pane {
   #drawState({ ready, problem, store_available: hasStore, ephemeral, version, uptime_seconds: uptime }) {
     const isWell = ready && hasStore !== false
     const text = `${ready ? 'ready' : 'not ready'}${problem ? `: ${problem}` : ''}`
-      + `${hasStore === false ? '; the store cannot be written' : ''}${ephemeral ? '; keeps nothing on disk' : ''}`
-    // Said to a screen reader only when it changes.
+      + `${hasStore === false ? '; the store accepts no writes' : ''}${ephemeral ? '; stores nothing on disk' : ''}`
+    // Changed only if different, because a screen reader announces each change.
     if (this.state.dataset.text !== text) {
       this.state.dataset.text = text
-      fill(this.state, h('span', { class: `badge ${isWell ? 'good' : 'bad'}` }, isWell ? 'ready' : 'trouble'), ' ',
+      fill(this.state, h('span', { class: `badge ${isWell ? 'good' : 'bad'}` }, isWell ? 'ready' : 'problem'), ' ',
         text === 'ready' ? '' : literal(text))
     }
     this.age.textContent = `Apus ${version}, up ${duration(Math.max(1, uptime) * 1000)}`
@@ -107,7 +107,7 @@ export class Overview extends Pane {
     link.classList.toggle('up', isWell)
   }
 
-  /** Of the time since the figures before; nothing the first time. */
+  /** Rates since the previous figures; empty the first time. */
   #rates(now) {
     const { milliseconds: at, totals } = now
     const sums = { accepted: totals.accepted, delivered: totals.delivered, refused: sum(totals.refused, 'requests') }
@@ -130,14 +130,14 @@ export class Overview extends Pane {
     const tiles = [
       ['Connected devices', count(devices.connected),
         `${places.join(', ')}; ${count(idle)} idle, ${count(low)} low power`],
-      ['Accepted per second', perSecond(rates.accepted), `${count(now.totals.accepted)} in all`],
-      ['Delivered per second', perSecond(rates.delivered), `${count(now.totals.delivered)} in all`],
-      ['Refused per second', perSecond(rates.refused), `${count(sum(now.totals.refused, 'requests'))} in all`],
-      ['Until accepted', ...latency('acceptance')],
-      ['Until acknowledged', ...latency('delivery')],
-      ['Stored', count(now.stored_notifications), 'wait for their devices'],
+      ['Accepted per second', perSecond(rates.accepted), `${count(now.totals.accepted)} in total`],
+      ['Delivered per second', perSecond(rates.delivered), `${count(now.totals.delivered)} in total`],
+      ['Rejected per second', perSecond(rates.refused), `${count(sum(now.totals.refused, 'requests'))} in total`],
+      ['Time to acceptance', ...latency('acceptance')],
+      ['Time to acknowledgement', ...latency('delivery')],
+      ['Stored', count(now.stored_notifications), 'waiting for devices'],
       ['In flight', count(now.in_flight), `${count(now.open_requests)} ${now.open_requests === 1 ? 'request' : 'requests'} in progress`],
-      ['Connections of providers', count(sum(Object.values(providers).map((one) => ({ one })), 'one')),
+      ['Provider connections', count(sum(Object.values(providers).map((one) => ({ one })), 'one')),
         `${count(providers.http2)} HTTP/2, ${count(providers.binary)} binary, ${count(providers.feedback)} feedback`],
       ['Memory', bytes(now.memory_bytes), 'resident'],
     ]
@@ -150,19 +150,19 @@ export class Overview extends Pane {
     if (drawn === this.drawn) return
     this.drawn = drawn
     fill(this.tables,
-      box('What became of notifications', table('States', ['State', 'Notifications'], [
+      box('Notifications by state', table('States', ['State', 'Notifications'], [
         ['Accepted', totals.accepted], ['Delivered', totals.delivered],
-        ['of these from storage', totals.delivered_from_storage], ['Stored', totals.stored],
-        ['Not ended yet', totals.pending],
+        ['Delivered from storage', totals.delivered_from_storage], ['Stored', totals.stored],
+        ['Pending', totals.pending],
         ...(totals.discarded ?? []).map(({ state, notifications }) => [plain(state), notifications]),
       ].map(([state, number]) => [state, count(number)]), { className: 'numbers' })),
-      box('Refused requests', table('Refusals', ['Reason', 'Status', 'Requests'],
+      box('Rejected requests', table('Rejected requests', ['Reason', 'Status', 'Requests'],
         (totals.refused ?? []).map(({ reason, status, requests }) => [plain(reason), status, count(requests)]),
-        { empty: 'None was.', className: 'numbers' })))
+        { empty: 'No rejected requests.', className: 'numbers' })))
     const sorted = certificates.toSorted((one, other) => one.days_left - other.days_left)
-    fill(this.certificates, table('Certificates', ['Name', 'Kind', 'Ends', 'Left', 'SHA-256'], sorted.map((one) => [
+    fill(this.certificates, table('Certificates', ['Name', 'Kind', 'Expires', 'Left', 'SHA-256'], sorted.map((one) => [
       plain(one.name || one.subject || '–'), one.kind, when(one.not_after),
-      h('span', { class: `badge ${COLOURS.get(one.warning) ?? 'good'}` }, one.warning === 0 ? 'is over'
+      h('span', { class: `badge ${COLOURS.get(one.warning) ?? 'good'}` }, one.warning === 0 ? 'expired'
         : `${count(one.days_left)} ${one.days_left === 1 ? 'day' : 'days'}`),
       one.sha256 && start(one.sha256),
     ])))

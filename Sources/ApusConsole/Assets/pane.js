@@ -1,9 +1,9 @@
-// What the views of the service have in common: a title, a word on what failed, tables, and times.
+// Shared parts of the service's views: a title, a failure message, tables, and times.
 
 import { fill, h } from '/assets/dom.js'
 import { count, duration, literal, timestamp, zone } from '/assets/text.js'
 
-/** A view that asks for what is in it each time that it is shown: a class of it has `update()`. */
+/** A view that loads its contents each time it is shown; subclasses implement `update()`. */
 export class Pane {
   constructor(title, note) {
     this.fault = h('p', { class: 'callout bad', role: 'alert', hidden: true })
@@ -15,14 +15,14 @@ export class Pane {
 
   show(parts) {
     this.parts = parts
-    this.isOfLoading = true // What was said before was said.
+    this.isOfLoading = true // Clears an earlier message.
     return this.load()
   }
 
-  /** What could not be done stays said although the rest is well. */
+  /** The message of a failed action stays visible after a successful load. */
   load() { return this.attempt(() => this.update(), { isLoading: true }) }
 
-  /** Does something, and says what kept it from being done. Whether nothing did. */
+  /** Runs an action and shows its failure. Returns whether it succeeded. */
   async attempt(task, { isLoading = false } = {}) {
     try {
       await task()
@@ -40,10 +40,10 @@ export class Pane {
 }
 
 /**
- * A table that a phone shows row by row. The roles are said as well: what is laid out anew is otherwise none to some
- * screen readers. `rows` are arrays of cells; a cell is what an element can have in it. Null is an empty one.
+ * A table that a phone shows row by row. Roles are explicit because some screen readers otherwise do not recognize a
+ * table with changed layout. `rows` are arrays of cells; a cell is any child of an element, or null if empty.
  */
-export function table(label, columns, rows, { empty = 'There are none.', className = '' } = {}) {
+export function table(label, columns, rows, { empty = 'None.', className = '' } = {}) {
   if (rows.length === 0) return h('p', { class: 'muted' }, empty)
   const cell = (content, index) => h(index === 0 ? 'th' : 'td', {
     role: index === 0 ? 'rowheader' : 'cell', scope: index === 0 ? 'row' : null,
@@ -57,12 +57,12 @@ export function table(label, columns, rows, { empty = 'There are none.', classNa
 
 export const box = (title, ...children) => h('section', { class: 'box' }, h('h2', {}, title), children)
 
-/** A form in a line, with a button at its end. */
+/** A form on one line, with a button at its end. */
 export const inlineForm = (onsubmit, word, ...children) =>
   h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); onsubmit() } }, children,
     h('button', { type: 'submit' }, word))
 
-/** A time of RFC 3339, or Unix milliseconds, as this browser's zone has it, and which zone that is. */
+/** An RFC 3339 time, or Unix milliseconds, in this browser's time zone, which is shown too. */
 export function when(time) {
   if (time == null || time === '') return null
   const milliseconds = typeof time === 'number' ? time : Date.parse(time)
@@ -72,9 +72,9 @@ export function when(time) {
     h('small', { class: 'muted' }, zone(milliseconds)))
 }
 
-const LEVELS = [[0, 'bad', 'is over'], [86_400, 'bad', null], [7 * 86_400, 'bad', null], [30 * 86_400, 'warn', null]]
+const LEVELS = [[0, 'bad', 'expired'], [86_400, 'bad', null], [7 * 86_400, 'bad', null], [30 * 86_400, 'warn', null]]
 
-/** How long a certificate is good for yet, in the colour of the warning that the service gives. */
+/** The remaining validity of a certificate, in the colour of the service's warning. */
 export function timeLeft(seconds) {
   const [, style, words] = LEVELS.find(([limit]) => seconds <= limit) ?? [0, 'good', null]
   const days = Math.floor(seconds / 86_400)
@@ -82,6 +82,6 @@ export function timeLeft(seconds) {
     words ?? (days > 1 ? `${count(days)} days left` : `${duration(seconds * 1000)} left`))
 }
 
-/** The whole of a long name for those who point at it, and its beginning. */
+/** The beginning of a long name, with the full name as a tooltip. */
 export const start = (text, length = 12) => h('code', { title: text }, text.length > length + 1
   ? `${text.slice(0, length)}…` : text)

@@ -1,4 +1,4 @@
-// A push as a phone shows it on its lock screen, and in words what cannot be seen there.
+// A push as a phone shows it on its lock screen, and a list of what is not visible there.
 
 import { h } from '/assets/dom.js'
 import { clock, spelled } from '/assets/text.js'
@@ -6,7 +6,7 @@ import { clock, spelled } from '/assets/text.js'
 const COLOURS = 6
 const SUFFIX = /\.(?:voip|voip-ptt|complication|push-type\.[a-z]+|location-query|pushkit\.fileprovider)$/
 
-/** The name that an app would have: the last part of its topic. */
+/** A name for an app: the last part of its topic. */
 export function appName(topic = '') {
   const base = topic.replace(SUFFIX, '')
   const part = base.split('.').pop() || 'App'
@@ -23,7 +23,7 @@ const paragraph = (name, text) => text && h('p', { class: name, dir: 'auto' }, S
 
 const LEVELS = { 'time-sensitive': 'Time Sensitive', critical: 'Critical' }
 
-/** The state of a Live Activity as names and values, flat. */
+/** The state of a Live Activity as a flat list of names and values. */
 function stateRows(value, prefix = '', rows = [], depth = 0) {
   if (value && typeof value === 'object' && depth < 4) {
     for (const [key, inner] of Object.entries(value)) stateRows(inner, prefix ? `${prefix}.${key}` : key, rows,
@@ -46,7 +46,7 @@ function activity(shown) {
   ]
 }
 
-/** One notification, or null where nothing is to be seen. */
+/** One notification, or null if nothing is visible. */
 export function card(shown, { topic = '', time } = {}) {
   if (!shown || (shown.silent && !shown.liveActivity)) return null
   const level = LEVELS[shown.interruptionLevel]
@@ -64,7 +64,7 @@ export function card(shown, { topic = '', time } = {}) {
 
 const soundName = (sound) => (typeof sound === 'object' && sound ? sound.name ?? 'default' : sound)
 
-/** What of a notification is not on the screen, in words. */
+/** The properties of a notification that are not on the screen. */
 export function besides(shown) {
   if (!shown) return []
   const volume = typeof shown.sound === 'object' && shown.sound?.critical ? ' (critical)' : ''
@@ -85,10 +85,10 @@ export function lockScreen(items, { label = 'What the device shows', time = Date
       h('p', { class: 'hour', 'aria-hidden': 'true' }, clock(time, { now: time }).slice(0, 5)),
       h('p', { class: 'date', 'aria-hidden': 'true' },
         date.toLocaleDateString('en', { weekday: 'long', month: 'long', day: 'numeric' })),
-      h('div', { class: 'cards' }, cards.length ? cards : h('p', { class: 'nothing' }, 'Nothing to see'))))
+      h('div', { class: 'cards' }, cards.length ? cards : h('p', { class: 'nothing' }, 'No notifications'))))
 }
 
-/** The facts below a lock screen. */
+/** The list below a lock screen. */
 export function besidesList(shown) {
   const rows = besides(shown)
   if (shown?.silent && !shown.liveActivity) rows.unshift(['Silent', 'the app is woken; the user sees nothing'])

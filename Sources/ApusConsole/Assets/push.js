@@ -1,4 +1,4 @@
-// One push: what was asked, what was answered and why, what happened to it, and what the device shows.
+// One push: the request, the response and its explanation, the delivery path, and what the device shows.
 
 import { get } from '/assets/api.js'
 import { append, button, copy, copyButton, facts, fill, h } from '/assets/dom.js'
@@ -9,14 +9,14 @@ import { bytes, decoded, dump, duration, literal, plain, shortened, spelled, tim
 
 const section = (title, ...children) => h('section', {}, h('h3', {}, title), children)
 
-/** A word for how a push was answered, in the colour that goes with it. */
+/** The response to a push as a coloured badge. */
 export function verdictBadge(push) {
   const { status, reason, fault } = push.verdict ?? {}
   const refused = isRefused(push)
-  const words = refused ? reason || (status ? 'Refused' : 'No answer') : 'Accepted'
+  const words = refused ? reason || (status ? 'Rejected' : 'No response') : 'Accepted'
   return [
     h('span', { class: `badge ${refused ? 'bad' : 'good'}` }, status || '', ' ', literal(words)),
-    fault && h('span', { class: 'badge armed', title: 'A fault that was armed decided this' }, 'fault: ',
+    fault && h('span', { class: 'badge armed', title: 'An armed fault caused this' }, 'fault: ',
       literal(fault)),
   ]
 }
@@ -27,7 +27,7 @@ function verdict(push) {
   return h(
     'div', { class: `callout verdict ${isRefused(push) ? 'bad' : ''}` },
     explanation && h('p', {}, literal(explanation)),
-    fault && h('p', {}, 'So says the ', h('a', { href: '#/faults' }, 'fault'), ' ', literal(fault), '.'),
+    fault && h('p', {}, 'Caused by the ', h('a', { href: '#/faults' }, 'fault'), ' ', literal(fault), '.'),
     notes.map((note) => h('p', { class: 'note' }, literal(note))))
 }
 
@@ -42,7 +42,7 @@ function violations(list = []) {
       h('small', { class: 'muted' }, violation.rule)))))
 }
 
-/** What happened to it, state by state. */
+/** The delivery path, state by state. */
 export function way(push) {
   const states = push.states ?? []
   if (!states.length) return null
@@ -69,7 +69,7 @@ function expiration(push) {
 function request(push) {
   return section('Request', facts([
     ['Received', timestamp(push.receivedMilliseconds)],
-    ['Through', [push.interface, push.environment,
+    ['Interface', [push.interface, push.environment,
       push.connection != null && `connection ${push.connection}`].filter(Boolean).join(', ')],
     ['From', push.peer],
     ['Credential', push.credential && literal(push.credential)],
@@ -77,7 +77,7 @@ function request(push) {
     ['Token', withCopy(push.token, 'the device token', shortened(push.token))],
     ['Device', push.device && h('a', { href: `#/devices/${encodeURIComponent(push.device)}` }, plain(push.device))],
     ['Topic', push.topic && literal(push.topic)],
-    ['Push type', push.pushType ?? h('span', { class: 'muted' }, 'not named')],
+    ['Push type', push.pushType ?? h('span', { class: 'muted' }, 'not given')],
     ['Priority', push.priority],
     ['Expiration', expiration(push)],
     ['Collapse id', push.collapseID && literal(push.collapseID)],
@@ -98,7 +98,7 @@ function payload(push) {
   const raw = push.payloadBase64 ? decoded(push.payloadBase64) : new TextEncoder().encode(text)
   const modes = { Formatted: () => formatted(text), 'As sent': () => spelled(text), Bytes: () => dump(raw) }
   const view = h('pre', { class: 'payload', tabindex: '0', 'aria-label': 'Payload' })
-  const choices = h('div', { class: 'segments', role: 'group', 'aria-label': 'How the payload is shown' })
+  const choices = h('div', { class: 'segments', role: 'group', 'aria-label': 'Payload view' })
   const show = (mode) => {
     view.classList.toggle('bytes', mode === 'Bytes')
     fill(view, modes[mode]())
@@ -111,15 +111,15 @@ function payload(push) {
     h('div', { class: 'tools' }, choices, h('span', { class: 'muted' }, bytes(push.payloadBytes ?? raw.length)),
       copyButton(text, 'the payload')),
     push.payloadBase64 && h('p', { class: 'callout' },
-      'This payload is not UTF-8. Invalid bytes are shown here as \ufffd; Bytes shows the original.'),
+      'This payload is not UTF-8. Invalid bytes are shown as \ufffd; Bytes shows the original.'),
     push.payload == null && !push.payloadBase64 && text && h('p', { class: 'callout' }, 'This payload is not JSON.'),
-    text || raw.length ? view : h('p', { class: 'muted' }, 'There is none.'))
+    text || raw.length ? view : h('p', { class: 'muted' }, 'No payload.'))
 }
 
 function rendering(push) {
   const shown = push.shown ?? push.preview
-  const state = isRefused(push) ? 'It was refused, so no device gets it.'
-    : push.device ? 'The device has not shown it so far.' : 'No virtual device has this token.'
+  const state = isRefused(push) ? 'The push was rejected, so no device gets it.'
+  : push.device ? 'The device has not shown it yet.' : 'No virtual device has this token.'
   const isSeen = shown && (!shown.silent || shown.liveActivity)
   return section(
     push.shown ? 'On the device' : 'As a phone would show it',
@@ -127,12 +127,12 @@ function rendering(push) {
       ? lockScreen([{ shown, topic: push.topic ?? '', time: push.receivedMilliseconds }],
         { time: push.receivedMilliseconds })
       : h('p', { class: 'muted' }, shown
-        ? 'Nothing is shown: the app is woken in the background.' : 'Nothing: a phone cannot read this payload.'),
+        ? 'Nothing is shown: the app wakes in the background.' : 'Nothing: a phone cannot read this payload.'),
     isSeen && !push.shown && h('p', { class: 'muted caption' }, state, ' It would look like this.'),
     shown && besidesList(shown))
 }
 
-/** The push as elements. `actions` come behind those that every push has. */
+/** The push as elements. `actions` follow the actions that every push has. */
 export function pushDetail(push, { onback, onagain }) {
   const name = nameOf(push)
   return [

@@ -1,15 +1,15 @@
-// What the page knows of the pushes: of each a line, newest first. The rest of one is asked for when it is opened.
+// The pushes known to the page, one line each, newest first. Details are loaded when a push is opened.
 
 import { get, query } from '/assets/api.js'
 import { on } from '/assets/events.js'
 import { oneLine } from '/assets/text.js'
 
 const PAGE = 200
-/** Lines that are kept here; the service keeps as many pushes unless it is told otherwise. */
+/** Maximum number of lines; the same as the service's default number of kept pushes. */
 export const KEPT = 10_000
 const FIELDS = new Set(['token', 'topic', 'type', 'verdict', 'device'])
 
-/** What somebody typed into the search field, as parameters of the API: `topic:com.example.app hello` and the like. */
+/** Turns the search text, such as `topic:com.example.app hello`, into parameters of the API. */
 export function parameters(text) {
   const values = {}
   const words = []
@@ -29,7 +29,7 @@ const alertOf = (push) => {
 
 const string = (value) => (typeof value === 'string' && value.trim() ? value : null)
 
-/** What a push is called: what it shows, and for one that shows nothing what it is. */
+/** The title of a push: what it shows, or its type if it shows nothing. */
 export function nameOf(push) {
   const shown = push.shown ?? push.preview ?? {}
   const alert = alertOf(push)
@@ -61,12 +61,12 @@ function summary(push) {
   }
 }
 
-/** The lines that match a search, kept up to date. Tells `changed({ above, reset })` and `updated(number)`. */
+/** The lines that match a search, kept up to date. Calls `changed({ above, reset })` and `updated(number)`. */
 export class Pushes {
-  #newer = [] // In the order of arrival: the last is the newest.
-  #older = [] // Newest first, as pages of the API bring them.
+  #newer = [] // In order of arrival, newest last.
+  #older = [] // Newest first, like the pages of the API.
   #known = new Map()
-  #arriving = new Map() // Told of, and put in all at once.
+  #arriving = new Map() // Reported, and inserted together.
   #next = null
   #kept = 0
   #recount = null
@@ -82,15 +82,15 @@ export class Pushes {
     on('push', (push) => this.#arrived(push))
     on('update', (push) => this.#updated(push))
     on('batch', () => this.#insertArrived())
-    // Sent as well to a page that was told too little for too long: what it has may have gaps.
+    // Also sent to a page that has missed events: its lines may have gaps.
     on('cleared', () => this.search(this.text))
   }
 
   get count() { return this.#newer.length + this.#older.length }
   get isComplete() { return this.#ended }
-  /** Whether there are older ones: that are not fetched yet, or for which there is no room here. */
+  /** Whether older pushes exist that are not loaded or exceed the limit. */
   get hasMore() { return !this.#ended || this.#isCut }
-  /** Pushes that the service keeps, as far as this page knows; of those that match a search nobody counts the rest. */
+  /** The number of pushes that the service keeps, as far as known; for a search, the number of loaded matches. */
   get total() { return this.isFiltered ? null : Math.max(this.count, this.#kept) }
   get isFiltered() { return Object.keys(parameters(this.text)).length > 0 }
 
@@ -99,7 +99,7 @@ export class Pushes {
     return index < newer ? this.#newer[newer - 1 - index] : this.#older[index - newer]
   }
 
-  /** Where a push stands, or -1. Numbers fall from the first line to the last. */
+  /** The index of a push, or -1. Numbers decrease from the first line to the last. */
   index(number) {
     let low = 0
     let high = this.count - 1
@@ -113,7 +113,7 @@ export class Pushes {
     return -1
   }
 
-  /** Begins anew, with what matches the text. */
+  /** Starts over with the pushes that match the text. */
   async search(text) {
     this.text = text
     this.#generation += 1
@@ -129,7 +129,7 @@ export class Pushes {
     await this.more()
   }
 
-  /** Fetches the next page, once at a time. */
+  /** Fetches the next page, one at a time. */
   more() {
     if (this.#ended) return Promise.resolve()
     this.#loading ??= this.#load(this.#generation)
@@ -161,7 +161,7 @@ export class Pushes {
   }
 
   #arrived(push) {
-    // Which pushes match a search is the service's to say.
+    // Only the service can say which pushes match a search.
     if (this.isFiltered || !push?.verdict) { this.#refresh(); return }
     this.#arriving.set(push.number, push)
   }
@@ -173,7 +173,7 @@ export class Pushes {
     this.#insert(pushes)
   }
 
-  /** Pushes in the order of arrival. */
+  /** Inserts pushes in order of arrival. */
   #insert(pushes) {
     let above = 0
     for (const push of pushes) {
@@ -191,10 +191,10 @@ export class Pushes {
     this.changed({ above, reset: false })
   }
 
-  /** The service may have dropped old ones for those that came: it is asked, at most once in a second. */
+  /** Asks the service for its number of kept pushes, at most once per second: it may have dropped old ones. */
   #countSoon() {
     this.#recount ??= setTimeout(async () => {
-      try { this.#kept = (await get('/pushes?limit=1')).kept } catch { /* The next page brings it. */ }
+      try { this.#kept = (await get('/pushes?limit=1')).kept } catch { /* The next page has it. */ }
       this.#recount = null
       this.changed({ above: 0, reset: false })
     }, 1000)
@@ -208,7 +208,7 @@ export class Pushes {
     this.#isCut = true
   }
 
-  /** Asks for what matches and is new: at most every 300 ms, however much arrives. */
+  /** Asks for new matches, at most every 300 ms. */
   async #refresh() {
     if (this.#refreshing) { this.#stale = true; return }
     this.#refreshing = true
@@ -218,7 +218,7 @@ export class Pushes {
       if (generation === this.#generation) {
         const newest = this.count ? this.at(0).number : -1
         const fresh = page.pushes.filter((push) => push.number > newest)
-        // More came in than a page holds: what lies between would be missing.
+        // More pushes arrived than a page holds, so some would be missing.
         if (fresh.length === PAGE && this.count) this.search(this.text)
         else if (fresh.length) this.#insert(fresh.reverse())
       }

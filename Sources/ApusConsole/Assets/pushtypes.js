@@ -1,6 +1,6 @@
-// What the composer knows of each push type: its topic's ending, its priority, its fields, and the payload they make.
+// The push types of the composer: topic suffix, priority, form fields, and the payload made from them.
 
-/** A field of the form: `key` where it is kept, `kind` of control, and for a choice its `options`. */
+/** A field of the form: `key` of its value, `kind` of control, and `options` for a choice. */
 const TEXTS = [
   { key: 'title', label: 'Title' }, { key: 'subtitle', label: 'Subtitle' },
     { key: 'body', label: 'Body', kind: 'area' },
@@ -10,10 +10,10 @@ const ALERT = [
   { key: 'badge', label: 'Badge', kind: 'number' }, { key: 'sound', label: 'Sound', placeholder: 'default' },
   { key: 'category', label: 'Category' }, { key: 'thread', label: 'Thread' },
   { key: 'level', label: 'Interruption level', kind: 'choice',
-    options: [['', 'active (as a rule)'], 'passive', 'time-sensitive', 'critical'] },
+    options: [['', 'active (default)'], 'passive', 'time-sensitive', 'critical'] },
   { key: 'relevance', label: 'Relevance, 0 to 1', kind: 'number' },
   { key: 'mutable', label: 'A service extension may change it', kind: 'check' },
-  { key: 'available', label: 'Wakes the app as well', kind: 'check' },
+  { key: 'available', label: 'Also wake the app', kind: 'check' },
 ]
 const DATA = { key: 'data', label: 'The app’s own data, as JSON', kind: 'json', placeholder: '{"order": 1742}' }
 
@@ -36,7 +36,7 @@ function parsed(text, name) {
 function own(values) {
   const data = parsed(values.data, 'The app’s own data') ?? {}
   if (typeof data !== 'object'
-    || Array.isArray(data)) throw new Error('The app’s own data: an object is needed, as {"key": 1}')
+    || Array.isArray(data)) throw new Error('The app’s own data must be an object, such as {"key": 1}')
   return data
 }
 
@@ -94,7 +94,7 @@ export const PUSH_TYPES = {
   controls: { suffix: '.push-type.controls', ...simple({ 'content-changed': true }, []) },
 }
 
-/** Roughly what a device would show of a payload, for a look before it is sent; localized texts are the device's. */
+/** A preview of what a device would show of a payload; only the device has the localized texts. */
 export function preview(payload, type) {
   const aps = payload && typeof payload === 'object' ? payload.aps ?? {} : {}
   const alert = typeof aps.alert === 'string' ? { body: aps.alert } : aps.alert ?? {}

@@ -1,12 +1,12 @@
-// Whom the composer sends to: the stand-in, which knows its devices and keeps each push, or the service.
+// The targets of the composer: the development service, which knows its devices and keeps each push, or the service.
 //
-// `devices()` to choose from, `topics()` with how far the service's clock is ahead, and `send(push)`, which comes to
-// what is said of the answer: `{ good, words, explanation, fault, ids, href, link }`, and `later()` for what is known
-// only a moment after.
+// `devices()` to choose from, `topics()` with the offset of the service's clock, and `send(push)`, which describes the
+// response: `{ good, words, explanation, fault, ids, href, link }`, and `later()` for what is known only a moment
+// later.
 
 import { get, post, query } from '/assets/api.js'
 
-/** The push of an apns-id; the inbox has it a moment after its sender has the answer. */
+/** The push with an apns-id; the inbox has it a moment after the response. */
 async function numberOf(apnsID) {
   for (let attempt = 0; attempt < 10; attempt += 1) {
     const { pushes } = await get(`/pushes${query({ q: apnsID, limit: 1 })}`)
@@ -33,7 +33,7 @@ export const standInSender = {
     const accepted = violations.length === 0 ? 'Accepted'
       : `Accepted, with ${violations.length} ${violations.length === 1 ? 'violation' : 'violations'}`
     const words = verdict.accepted ? accepted : verdict.unknown
-      ? `No answer: ${verdict.unknown}` : `Refused: ${verdict.status} ${verdict.reason}`
+      ? `No response: ${verdict.unknown}` : `Rejected: ${verdict.status} ${verdict.reason}`
     return {
       good: verdict.accepted, words, explanation: verdict.explanation, violations, fault: verdict.fault,
       ids: [['apns-id', apnsID]],
@@ -58,7 +58,7 @@ export const serviceSender = {
       ...push, push_type: pushType, collapse_id: collapseID, payload_text: payload })
     const good = answer.status === 200
     return {
-      good, words: good ? 'Accepted' : `Refused: ${answer.status} ${answer.reason}`, explanation: answer.explanation,
+      good, words: good ? 'Accepted' : `Rejected: ${answer.status} ${answer.reason}`, explanation: answer.explanation,
       ids: [['apns-id', answer.apns_id], ['apns-unique-id', answer.apns_unique_id]],
       ...good && answer.apns_id && { href: `#/ledger/${answer.apns_id}`, link: 'See what happens to it' },
     }

@@ -1,4 +1,4 @@
-// What the page shows of `apus serve`.
+// The views of `apus serve`.
 
 import { get } from '/assets/api.js'
 import { Apps } from '/assets/apps.js'
@@ -11,7 +11,7 @@ import { Ledger } from '/assets/ledger.js'
 import { Overview } from '/assets/overview.js'
 import { serviceSender } from '/assets/senders.js'
 
-/** The views by name; the first is where the page begins. */
+/** The views by name; the first is the home view. */
 export const views = ({ go }) => ({
   overview: { title: 'Overview', letter: 'o', make: () => new Overview() },
   devices: { title: 'Devices', letter: 'd', make: () => new Fleet({ go }) },
@@ -23,12 +23,12 @@ export const views = ({ go }) => ({
   audit: { title: 'Audit', letter: 'u', make: () => new Audit() },
 })
 
-/** Which view the search is in. */
+/** The view that has the search field. */
 export const searched = 'ledger'
 
 export const keys = [['/', 'search']]
 
-/** Starts what runs behind every view, and leaves out what the token may not do. */
+/** Starts what runs behind every view, and hides what the token does not permit. */
 export function start() {
   get('/status').then(({ scopes }) => { document.body.dataset.scopes = scopes.join(' ') }, () => {})
   const link = document.getElementById('link')

@@ -1,18 +1,18 @@
-// Asks for the token without which a service shows nothing.
+// The sign-in form for the token that the API requires.
 
 import { get, useToken } from '/assets/api.js'
 import { field, fill, h } from '/assets/dom.js'
 
 const WHERE = {
   service: ['This is the console of ', h('code', {}, 'apus serve'), '. ',
-    'It asks for a token of an administrator, as ', h('code', {}, 'apus admin add'), ' makes them. ',
-    'What can be done here depends on the token’s scopes.'],
-  dev: ['This is a stand-in of ', h('code', {}, 'apus dev'), ' that other machines can reach. ',
-    'It printed the password when it was started.'],
+    'Enter an administration token from ', h('code', {}, 'apus admin add'), '. ',
+    'Its scopes decide what you can do here.'],
+  dev: ['This is a development service (', h('code', {}, 'apus dev'), ') that other machines can reach. ',
+  'It printed the password when it started.'],
 }
 
 export class SignIn {
-  /** `message`: why one is asked again. `onenter` is called once there is a token that the service takes. */
+  /** `message`: why the form is shown again. `onenter` is called once the service accepts a token. */
   constructor({ kind }, message, onenter) {
     this.onenter = onenter
     this.secret = h('input', { type: 'password', autocomplete: 'off', spellcheck: 'false', required: true,
@@ -29,15 +29,15 @@ export class SignIn {
 
   async #enter() {
     const secret = this.secret.value.trim()
-    // What a header can carry; the browser would refuse the rest in words of its own.
-    if (!/^[\x21-\x7e]+$/.test(secret)) return this.#say('A token has no spaces and no letters beyond ASCII.')
+    // Only characters that a header can carry; for others the browser would show its own message.
+    if (!/^[\x21-\x7e]+$/.test(secret)) return this.#say('A token has no spaces and only ASCII characters.')
     this.send.disabled = true
     useToken(secret)
     try {
       await get('/status')
       this.onenter()
     } catch (problem) {
-      // A token that may do something else than read is one all the same.
+      // A token without the scope read is valid too.
       if (problem.status === 403) this.onenter()
       else { useToken(null); this.#say(problem.message) }
     } finally { this.send.disabled = false }

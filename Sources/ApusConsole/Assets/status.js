@@ -1,4 +1,4 @@
-// The stand-in itself: its clock, what to set in a sender, and its figures.
+// The development service: its clock, the settings for a provider, and its figures.
 
 import { get, put } from '/assets/api.js'
 import { button, copyButton, field, fill, h, toast } from '/assets/dom.js'
@@ -43,7 +43,7 @@ export class Status {
       h('h1', {}, 'Status'),
       h('section', { class: 'box' }, h('h2', {}, 'Clock'),
         h('p', { class: 'muted' },
-          'The stand-in’s own. Tokens age by it, pushes expire, and what is kept is thrown away in time.'),
+          'The clock of the development service decides when tokens and pushes expire.'),
         h('p', {}, this.now, ' ', this.skew),
         h('div', { class: 'actions' },
           STEPS.map(([text, milliseconds]) => button(`+ ${text}`,
@@ -51,7 +51,7 @@ export class Status {
           button('Reset', () => this.#set({ reset: true }))),
         h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); this.#setTo() } },
           field('Set to', this.date), h('button', { type: 'submit' }, 'Set'))),
-      h('section', { class: 'box' }, h('h2', {}, 'Set this in your sender'), this.snippets), this.facts)
+      h('section', { class: 'box' }, h('h2', {}, 'Settings for your provider'), this.snippets), this.facts)
     on('clock', () => { if (this.element.isConnected) this.#load() })
     this.#loadOffset()
   }
@@ -80,11 +80,11 @@ export class Status {
         if (one && typeof one === 'object' && !Array.isArray(one)) groups.push([worded(key), list(one)])
         else plain[key] = one
       }
-      // What somebody is about to copy is not drawn anew under their hands.
+      // The facts are not redrawn while the user may be copying from them.
       const drawn = JSON.stringify(rest)
       if (drawn !== this.drawn && !this.facts.contains(document.activeElement)) {
         this.drawn = drawn
-        fill(this.facts, [['This stand-in', list(plain)],
+        fill(this.facts, [['This service', list(plain)],
           ...groups].map(([title, body]) => h('section', { class: 'box' }, h('h2', {}, title), body)))
       }
     } catch (problem) {
@@ -96,7 +96,7 @@ export class Status {
     const entries = Array.isArray(snippets)
       ? snippets.map(({ name, library, title, text, code }) => [name ?? library ?? title,
         text ?? code]) : Object.entries(snippets ?? {})
-    if (!entries.length) { fill(this.snippets, h('p', { class: 'muted' }, 'There are none.')); return }
+    if (!entries.length) { fill(this.snippets, h('p', { class: 'muted' }, 'None.')); return }
     const view = h('pre', { class: 'payload', tabindex: '0' })
     const choices = h('div', { class: 'segments wrap', role: 'group', 'aria-label': 'Library' })
     let chosen = ''
@@ -112,7 +112,7 @@ export class Status {
   }
 
   #take({ now, offsetMilliseconds = 0 }) {
-    // Between the service's clock and this browser's, whatever the machine that it runs on thinks.
+    // The difference between the service's clock and this browser's.
     this.#offset = now - Date.now()
     this.shift = offsetMilliseconds
     this.#drawClock()

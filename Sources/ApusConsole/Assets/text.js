@@ -1,9 +1,9 @@
-// Text that came from elsewhere, shown so that it cannot pretend to be something else, and times and sizes in words.
+// Shows untrusted text so that it cannot mislead, and formats times and sizes.
 
 import { h } from '/assets/dom.js'
 
-// Characters that reorder, hide or break what stands around them. Joiners (U+200C, U+200D) stay as they are: emoji and
-// several scripts need them, and they move nothing.
+// Characters that reorder, hide or break the text around them. Joiners (U+200C, U+200D) are kept: emoji and several
+// scripts need them, and they move nothing.
 const CONTROLS = new RegExp(`[${[
   '\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f', '\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f',
   '\\u2028-\\u202e\\u2060-\\u206f', '\\ufeff\\ufff9-\\ufffb',
@@ -18,7 +18,7 @@ const NAMES = {
 
 const code = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`
 
-/** The text as nodes, with a mark in place of each character that cannot be seen. */
+/** The text as nodes, with a mark for each invisible character. */
 export function spelled(text) {
   const nodes = []
   let rest = String(text)
@@ -34,7 +34,7 @@ export function spelled(text) {
   return nodes
 }
 
-/** Text in its own direction, kept apart from what stands around it, with what is invisible spelled. */
+/** Text isolated from the direction of its surroundings, with marks for invisible characters. */
 export const literal = (text, props = {}) => h('bdi', props, spelled(text))
 
 /** The same on one line. */
@@ -51,7 +51,7 @@ export const shortened = (token, ends = 8) =>
 
 const two = (number) => String(number).padStart(2, '0')
 
-/** The time of day, in this browser's zone; with the date where it is another day. */
+/** The time of day in this browser's time zone, with the date if it is not today. */
 export function clock(milliseconds, { fraction = false, now = Date.now() } = {}) {
   const date = new Date(milliseconds)
   if (Number.isNaN(date.getTime())) return '–'
@@ -68,14 +68,14 @@ export const timestamp = (milliseconds) => {
     ? '–' : `${day(date)} ${clock(milliseconds, { fraction: true, now: milliseconds })}`
 }
 
-/** What this browser's clock is ahead of or behind UTC at that time: "UTC", "UTC+5:30". */
+/** The offset of this browser's time zone at the given time: "UTC", "UTC+5:30". */
 export function zone(milliseconds) {
   const minutes = -new Date(milliseconds).getTimezoneOffset()
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
   return minutes === 0 ? 'UTC' : `UTC${minutes < 0 ? '−' : '+'}${hours}${rest ? `:${two(rest)}` : ''}`
 }
 
-/** How long something took or will take: "12 ms", "3.4 s", "2 h 5 min". */
+/** A duration as text: "12 ms", "3.4 s", "2 h 5 min". */
 export function duration(milliseconds) {
   const size = Math.abs(milliseconds)
   if (size < 1000) return `${Math.round(size)} ms`
@@ -101,10 +101,10 @@ export function bytes(count) {
 
 export const count = (number) => (number ?? 0).toLocaleString('en')
 
-/** Bytes of a Base64 text. */
+/** The bytes of a Base64 text. */
 export const decoded = (base64) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
 
-/** Bytes as a dump: offset, sixteen bytes, and those of them that are ASCII. */
+/** A hex dump: offset, sixteen bytes, and their ASCII characters. */
 export function dump(data) {
   const lines = []
   for (let offset = 0; offset < data.length; offset += 16) {

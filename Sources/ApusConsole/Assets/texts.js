@@ -1,4 +1,4 @@
-// The texts of apps in their languages, by which devices show what a payload names by a key (loc-key).
+// The localized texts of apps, which devices show for the keys in a payload (loc-key).
 
 import { get, getText, putText, segment } from '/assets/api.js'
 import { button, field, fill, h, toast } from '/assets/dom.js'
@@ -28,7 +28,7 @@ export class Texts {
       const [{ strings }, { topics }] = await Promise.all([get('/strings'), get('/status')])
       fill(this.topics, topics.map((topic) => h('option', { value: topic })))
       if (!this.topic.value) this.topic.value = topics[0] ?? ''
-      fill(this.list, strings.length === 0 ? h('li', { class: 'muted' }, 'No app has any.')
+      fill(this.list, strings.length === 0 ? h('li', { class: 'muted' }, 'No texts.')
         : strings.map((one) => h('li', {}, plain(one.topic), ' ', h('strong', {}, one.language),
           h('span', { class: 'muted' }, `${count(one.count)} ${one.count === 1 ? 'text' : 'texts'}`),
           button('Edit', () => this.#open(one), { class: 'small',
@@ -52,7 +52,7 @@ export class Texts {
     const [file] = this.file.files
     if (!file) return
     const bytes = new Uint8Array(await file.arrayBuffer())
-    // Xcode’s older files are UTF-16, with a mark of the order at their beginning.
+    // Older files from Xcode are UTF-16 with a byte order mark.
     const name = bytes[0] === 0xff && bytes[1] === 0xfe ? 'utf-16le'
       : bytes[0] === 0xfe && bytes[1] === 0xff ? 'utf-16be' : 'utf-8'
     this.text.value = new TextDecoder(name).decode(bytes)

@@ -1,4 +1,4 @@
-// Provider tokens to make, and tokens of both kinds to have explained.
+// Makes provider tokens, and explains provider and device tokens.
 
 import { get, post } from '/assets/api.js'
 import { copyButton, facts, field, fill, h } from '/assets/dom.js'
@@ -6,19 +6,19 @@ import { duration, literal, timestamp } from '/assets/text.js'
 
 const KINDS = { provider: 'a provider token', device: 'a device token' }
 
-/** What the service says of a token. */
+/** The service's explanation of a token. */
 function described(answer) {
   const time = (seconds) => seconds != null && timestamp(seconds * 1000).slice(0, 19)
   const { problems = [], good } = answer
   return [
-    good != null && h('div', { class: `callout ${good ? 'good' : 'bad'}` }, good ? h('p', {}, 'It is good.')
+    good != null && h('div', { class: `callout ${good ? 'good' : 'bad'}` }, good ? h('p', {}, 'The token is valid.')
       : problems.map((problem) => h('p', {}, literal(problem.replace(/^./, (first) => first.toUpperCase())), '.'))),
     facts([
       ['Kind', KINDS[answer.kind]], ['Key id', answer.keyID && literal(answer.keyID)],
       ['Team', answer.team && literal(answer.team)],
       ['Issued', time(answer.issuedAtSeconds)],
       ['Age', answer.ageSeconds != null && duration(answer.ageSeconds * 1000)],
-      ['Good until', time(answer.expiresAtSeconds)], ['Device', answer.device && literal(answer.device)],
+      ['Valid until', time(answer.expiresAtSeconds)], ['Device', answer.device && literal(answer.device)],
       ['Device id', answer.deviceID], ['Topic', answer.topic && literal(answer.topic)],
       ['Environment', answer.environment],
     ]),
@@ -27,8 +27,8 @@ function described(answer) {
 
 export class Tokens {
   constructor() {
-    this.keyID = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'the one made at the start' })
-    this.teamID = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'its team' })
+    this.keyID = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'the service’s own key' })
+    this.teamID = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'the key’s team' })
     this.age = h('input', { type: 'number', step: '1', placeholder: '0' })
     this.made = h('div', { class: 'answer', role: 'status' })
     this.given = h('textarea', { class: 'code', rows: '5', spellcheck: 'false', autocomplete: 'off' })
@@ -39,7 +39,7 @@ export class Tokens {
         h('form', { class: 'box', onsubmit: (event) => { event.preventDefault(); this.#make() } },
           h('h2', {}, 'Make a provider token'),
           h('p', { class: 'muted' },
-            'Signed with the stand-in’s own key. An age makes one that is old, or not valid yet.'),
+            'Signed with the key of the development service. The age can make the token expired or not yet valid.'),
           h('div', { class: 'fields' }, field('Key id', this.keyID), field('Team id', this.teamID),
             field('Age, minutes', this.age)),
           h('div', {}, h('button', { type: 'submit', class: 'primary' }, 'Make')), this.made),

@@ -1,11 +1,11 @@
-// What providers did wrong since the start, rule by rule, whether or not it was accepted.
+// The violations of providers since the start, by rule, in accepted and rejected pushes.
 
 import { get, request } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
 import { on } from '/assets/events.js'
 import { clock, count, literal, plain } from '/assets/text.js'
 
-/** Has the browser keep an answer as a file. A link would not do: it carries no password. */
+/** Saves a response as a file. A plain link would not work: it sends no password. */
 async function download(path, name) {
   try {
     const href = URL.createObjectURL(await (await request('GET', path, { headers: { accept: '*/*' } })).blob())
@@ -21,7 +21,7 @@ export class Violations {
     this.element = h('section', { class: 'view', 'aria-label': 'Violations' },
       h('h1', {}, 'Violations'),
       h('p', { class: 'muted' },
-        'What was wrong with pushes, or with the way in which they were sent, accepted or not. For CI: ',
+        'Problems with pushes and the way they were sent, whether accepted or not. For CI: ',
         button('JUnit XML', () => download('/violations?format=junit', 'violations.xml'), { class: 'small' }), ' ',
         button('JSON', () => download('/violations', 'violations.json'), { class: 'small' })),
       this.counts, this.body)
@@ -62,6 +62,6 @@ export class Violations {
           h('td', {}, h('a', { href: `#/inbox/${push.number}` }, push.number)),
           h('td', {}, clock(push.receivedMilliseconds)),
           h('td', {}, push.path && h('code', {}, literal(push.path))), h('td', {}, push.topic && plain(push.topic)))))),
-      number > pushes.length && h('p', { class: 'muted' }, `These are the first ${pushes.length}.`))
+      number > pushes.length && h('p', { class: 'muted' }, `Only the first ${pushes.length} are shown.`))
   }
 }

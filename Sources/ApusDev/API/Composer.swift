@@ -3,14 +3,14 @@ import ApusLoop
 import ApusModel
 import Synchronization
 
-/// Sends pushes as a provider does, over the provider door. Any thread.
+/// Sends pushes as a provider, through the provider listener. May be used from any thread.
 final class Composer: Sendable {
   private let clients = Mutex<[Environment: Sender]>([:])
   private let settings: Settings
 
   private struct Sender {
     var client: APNSClient
-    /// Where the clock was when it last sent.
+    /// The clock's offset at the last push.
     var offsetMilliseconds: Int64
   }
 
@@ -20,7 +20,7 @@ final class Composer: Sendable {
     var keyFile: String
     var keyID: String
     var team: String
-    /// By which the service judges tokens.
+    /// The clock by which the service checks tokens.
     var clock: ServiceClock
   }
 
@@ -30,7 +30,7 @@ final class Composer: Sendable {
 
   private func client(_ environment: Environment) throws(DevProblem) -> APNSClient {
     guard let port = settings.ports[environment] else {
-      throw DevProblem(.conflict, "there is no provider listener for \(environment.name)")
+      throw DevProblem(.conflict, "the provider listener for \(environment.name) is off")
     }
     do {
       let offset = settings.clock.offsetMilliseconds
@@ -38,7 +38,7 @@ final class Composer: Sendable {
         if let sender = clients[environment] {
           clients[environment]?.offsetMilliseconds = offset
           if offset >= sender.offsetMilliseconds { return sender.client }
-          // Its connections have shown a token that is of the future now, and may not show another one so soon.
+          // Its connections have used a token that is now in the future, and may not switch to another one so soon.
           Task { await sender.client.close() }
         }
         var configuration = ClientConfiguration(

@@ -1,8 +1,8 @@
 import ApusWeb
 import ApusWire
 
-/// Answers the page and the tests. On loopback nothing here knows a password: it is for this machine, and requests that
-/// come by way of other sites are refused.
+/// Responds to the console and to tests. On loopback it needs no password, and rejects requests that come from other
+/// sites.
 struct DevAPI: WebHandler {
   let context: DevContext
   /// Nil on loopback.
@@ -20,7 +20,9 @@ struct DevAPI: WebHandler {
       for field in head.query where !operation.parameters.contains(field.name) {
         let known = operation.parameters.joined(separator: ", ")
         throw DevProblem(
-          .invalid, "is unknown here" + (known.isEmpty ? "" : "; there are \(known)"),
+          .invalid,
+          "is not a parameter of this operation"
+            + (known.isEmpty ? "" : "; its parameters are \(known)"),
           field: field.name)
       }
       return nil
@@ -30,7 +32,7 @@ struct DevAPI: WebHandler {
   }
 
   private func checkPlace(_ head: WebRequest) throws(DevProblem) {
-    // With a password no other site's page gets anywhere.
+    // With a password, pages of other sites cannot authenticate.
     if password == nil, let problem = head.foreignHost { throw DevProblem(.forbidden, problem) }
   }
 
@@ -38,7 +40,7 @@ struct DevAPI: WebHandler {
     if let problem = head.foreignOrigin(scheme: "http") { throw DevProblem(.forbidden, problem) }
   }
 
-  /// Everybody may have the page, which is the same for all, and learn what it is a page of.
+  /// The console's files, and which service they belong to, need no password.
   private func checkPassword(
     _ head: WebRequest, _ operation: DevOperation
   ) throws(DevProblem) -> WebResponse? {
@@ -51,17 +53,17 @@ struct DevAPI: WebHandler {
   ) throws(DevProblem) {
     guard head.announcesBody else { return }
     guard let body = operation.route.body else {
-      throw DevProblem(.malformed, "\(head.method) of this path takes no content")
+      throw DevProblem(.malformed, "\(head.method) on this path takes no content")
     }
     let type = head.mediaType
-    // What curl says of a body where nobody tells it better; browsers need leave to send either.
+    // The default content type of curl is accepted too; browsers need permission to send either across sites.
     let isTaken =
       body == .text || type == "application/json"
       || type == "application/x-www-form-urlencoded" && head.values("origin").isEmpty
     guard isTaken else { throw DevProblem(.mediaType, head.isNotJSON) }
   }
 
-  // MARK: The answer
+  // MARK: The response
 
   func answer(_ request: WebRequest) -> WebResponse {
     do throws(DevProblem) {
@@ -99,7 +101,7 @@ struct DevAPI: WebHandler {
     }
   }
 
-  // MARK: What cannot be read
+  // MARK: Unreadable requests
 
   func malformed(_ problem: String) -> WebResponse { DevProblem(.malformed, problem).response }
 
@@ -108,7 +110,7 @@ struct DevAPI: WebHandler {
   }
 }
 
-/// What a request says, for the route that answers it.
+/// A request's input, for its route.
 struct DevInput {
   let request: WebRequest
   private let parameters: [String]
@@ -118,7 +120,7 @@ struct DevInput {
     self.parameters = parameters
   }
 
-  /// What stands in a variable part of the path.
+  /// The text of a variable part of the path.
   func parameter(_ index: Int = 0) -> String { parameters[index] }
 
   func query(_ name: String) throws(DevProblem) -> String? {
@@ -140,7 +142,7 @@ struct DevInput {
     return number
   }
 
-  /// Reads the body; without one, an empty object. What is wrong with it is said with line and column.
+  /// Reads the body; without one, an empty object. Errors have line and column.
   func read<Value>(
     _ body: (inout FieldReader) throws(InputFault) -> Value
   ) throws(DevProblem) -> Value {

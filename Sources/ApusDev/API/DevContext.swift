@@ -4,7 +4,7 @@ import ApusServer
 import ApusWeb
 import ApusWire
 
-/// Everything that the API's answers come from.
+/// Everything that the API's routes use.
 struct DevContext: Sendable {
   let recorder: PushRecorder
   let book: DeviceBook
@@ -16,7 +16,7 @@ struct DevContext: Sendable {
   let composer: Composer
   let facts: StandInFacts
 
-  /// Does something with the devices, on their loop, and waits for what comes of it; nil where that takes too long.
+  /// Runs `body` with the devices on their loop, and waits for its result; nil on timeout.
   func ask<Answer: Sendable>(
     _ body: @escaping @Sendable (DevicePark, @escaping (Answer) -> Void) -> Void
   ) throws(DevProblem) -> Answer {
@@ -31,7 +31,8 @@ struct DevContext: Sendable {
         ? .wait(untilMilliseconds: deadline) : .found(nil)
     }
     guard let answer else {
-      throw DevProblem(.failed, "the devices did not answer within \(Self.patienceMilliseconds) ms")
+      throw DevProblem(
+        .failed, "the devices did not respond within \(Self.patienceMilliseconds) ms")
     }
     return answer
   }
@@ -46,7 +47,7 @@ struct DevContext: Sendable {
   func note(_ event: DevEvent) { recorder.note(.event(event)) }
 }
 
-/// What stays as it is while the stand-in runs.
+/// Facts that do not change while the development service runs.
 package struct StandInFacts: Sendable {
   package struct Door: Sendable {
     package var kind: ListenerKind
@@ -61,19 +62,19 @@ package struct StandInFacts: Sendable {
   package var keyID: String
   package var keyFile: String
   package var authorityFile: String
-  /// A provider's certificate for the first topic with its key, in one file.
+  /// One file with a provider's certificate for the first topic, and its key.
   package var certificateFile: String
   package var dataDirectory: String
-  /// Whether the directory goes with the stand-in.
+  /// Whether the directory is deleted when the service stops.
   package var isThrowAway: Bool
   package var doors: [Door]
   package var consoleAddress: SocketAddress
-  /// What the console and the API ask for; nil for nothing.
+  /// The password of the console and the API; nil for none.
   package var password: String?
   package var keep: Int
   package var keepBytes: Int
   package var startedMilliseconds: Int64
-  /// From the start of the program to the first push that could be taken.
+  /// Milliseconds from the start of the program until it could accept pushes.
   package var readyMilliseconds: Int64
 
   package static let host = "localhost"
@@ -82,14 +83,14 @@ package struct StandInFacts: Sendable {
     doors.first { $0.kind == kind && $0.environment == environment }?.port
   }
 
-  /// The console's address, for a browser of this machine.
+  /// The console's address, for a browser on this machine.
   package var console: String {
     guard consoleAddress.isEverywhere else { return "http://\(consoleAddress)" }
     let port = consoleAddress.port
     return consoleAddress.family == .ipv4 ? "http://127.0.0.1:\(port)" : "http://[::1]:\(port)"
   }
 
-  /// The command that sends a push again, for a shell.
+  /// A shell command that sends a push again.
   func curl(for push: CapturedPush) -> String {
     let request = push.request
     let port = port(.provider, request.environment) ?? 0
@@ -98,7 +99,7 @@ package struct StandInFacts: Sendable {
     ]
     words.append(
       "--header \"authorization: bearer $(curl --silent --request POST "
-        // Whoever copies it has the password; whoever reads a shell's history is not to.
+        // The user knows the password, and a shell's history must not contain it.
         + (password == nil ? "" : "--header \"authorization: Bearer $APUS_DEV_PASSWORD\" ")
         + "'\(console)/api/v1/tokens/provider?format=text')\"")
     let names = [

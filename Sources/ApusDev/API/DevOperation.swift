@@ -1,5 +1,5 @@
 import ApusWeb
-/// Everything that the API can be asked for. The raw values are the operations' ids in the description.
+/// The operations of the API. The raw values are the operation ids in the OpenAPI description.
 package enum DevOperation: String, Sendable, CaseIterable {
   case page, asset, describe, health, console
   case status
@@ -15,9 +15,9 @@ package enum DevOperation: String, Sendable, CaseIterable {
 
   package struct Route: Sendable {
     package var method: String
-    /// Segments; one in braces stands for any text.
+    /// Path segments; a segment in braces matches any text.
     package var pattern: [String]
-    /// What a body must be; nil: there is none.
+    /// The required kind of body; nil for no body.
     package var body: Body?
 
     package enum Body: Sendable { case json, text }
@@ -28,7 +28,7 @@ package enum DevOperation: String, Sendable, CaseIterable {
       self.body = body
     }
 
-    /// As the description spells it.
+    /// As written in the OpenAPI description.
     package var path: String { "/" + pattern.joined(separator: "/") }
   }
 
@@ -81,7 +81,7 @@ package enum DevOperation: String, Sendable, CaseIterable {
     }
   }
 
-  /// Whether it needs no password where there is one.
+  /// Whether it never needs the password.
   var isOpen: Bool {
     switch self {
     case .page, .asset, .describe, .health, .console: true
@@ -93,20 +93,20 @@ package enum DevOperation: String, Sendable, CaseIterable {
 
   private static let routes = allCases.map { (operation: $0, route: $0.route) }
 
-  /// What a request is for, and the texts that stand in the places of its pattern.
+  /// The operation of a request, and the texts of the variable parts of its path.
   static func find(
     method: String, segments: [String]
   ) throws(DevProblem) -> (operation: DevOperation, parameters: [String]) {
     let candidates = routes.filter { matches(segments, $0.route.pattern) }
     guard !candidates.isEmpty else {
       throw DevProblem(
-        .notFound, "there is nothing at that path; GET /openapi.json lists what there is")
+        .notFound, "unknown path; GET /openapi.json lists all paths")
     }
-    // RFC 9110, section 9.3.2: HEAD is GET without the content.
+    // HEAD is GET without the content. RFC 9110, section 9.3.2.
     let method = method == "HEAD" ? "GET" : method
     guard let found = candidates.first(where: { $0.route.method == method }) else {
       let allowed = candidates.map(\.route.method).joined(separator: ", ")
-      var problem = DevProblem(.methodNotAllowed, "this path takes \(allowed)")
+      var problem = DevProblem(.methodNotAllowed, "this path allows \(allowed)")
       problem.headers = [.init("Allow", allowed)]
       throw problem
     }

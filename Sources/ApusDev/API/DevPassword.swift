@@ -3,12 +3,12 @@ import ApusTrust
 import ApusWire
 import ApusWeb
 
-/// What everybody must show who asks a stand-in that listens elsewhere than on loopback.
+/// The password for a development service that listens on other addresses than loopback.
 package struct DevPassword: Sendable {
   private let digest: [UInt8]
   private let bearers = BearerGuard(isGuessable: true)
 
-  /// Bytes of a password that may be chosen.
+  /// Allowed length of a chosen password in bytes.
   package static let lengths = 16...256
 
   package init(_ password: String) { digest = Self.digest(password) }
@@ -24,7 +24,7 @@ package struct DevPassword: Sendable {
     return SHA256Digest(of: bytes.span).bytes
   }
 
-  /// Why the request is not answered; nil where it showed the password.
+  /// The response to a request without the right password; nil if it has it.
   func refusal(of request: WebRequest) -> WebResponse? {
     let digest = digest
     let finding = bearers.look(at: request) { shown in
@@ -34,7 +34,7 @@ package struct DevPassword: Sendable {
     switch finding {
     case .known: return nil
     case .nothing:
-      return answer(.unauthorized, "the password is needed: authorization: Bearer PASSWORD")
+      return answer(.unauthorized, "a password is required: authorization: Bearer PASSWORD")
     case .wrong(let milliseconds):
       var response = answer(
         .unauthorized, "the password is wrong", BearerGuard.challenge(error: "invalid_token"))

@@ -1,24 +1,24 @@
 import ApusWeb
 import ApusWire
 
-/// Why the API does not do what it was asked for: `{"error": {"code", "message", "field", "line", "column"}}`.
+/// An error of the API: `{"error": {"code", "message", "field", "line", "column"}}`.
 package struct DevProblem: Error, Sendable, CustomStringConvertible {
-  /// One word for programs; each has its status.
+  /// A code for programs; each has an HTTP status.
   package enum Code: String, Sendable, CaseIterable {
-    /// The request has not the form that it must have.
+    /// The request is malformed.
     case malformed
-    /// A member or a parameter is missing, unknown or out of its range.
+    /// A member or parameter is missing, unknown or out of range.
     case invalid
-    /// The request comes from another site, or was sent to another name.
+    /// The request comes from another site, or names another host.
     case forbidden
     /// No password, or a wrong one.
     case unauthorized
     case notFound = "not-found"
     case tooManyAttempts = "too-many-attempts"
     case methodNotAllowed = "method-not-allowed"
-    /// It did not happen within its time.
+    /// The wait timed out.
     case timeout
-    /// It is so already, or something that is there forbids it; an assertion does not hold.
+    /// The request conflicts with the current state, or an assertion failed.
     case conflict
     case tooLarge = "too-large"
     case mediaType = "media-type"
@@ -42,13 +42,13 @@ package struct DevProblem: Error, Sendable, CustomStringConvertible {
   }
 
   package var code: Code
-  /// For people: what was wrong, and what would be right.
+  /// A message for people: the problem, and how to fix it.
   package var message: String
   package var field: String?
-  /// In the body of the request, from 1.
+  /// Position in the request's body, counted from 1.
   var position: (line: Int, column: Int)?
   var headers: [WebField] = []
-  /// Writes further members beside `error`.
+  /// Writes further members next to `error`.
   var details: @Sendable (inout JSONWriter) -> Void = { _ in }
 
   package init(_ code: Code, _ message: String, field: String? = nil) {
@@ -57,7 +57,7 @@ package struct DevProblem: Error, Sendable, CustomStringConvertible {
     self.field = field
   }
 
-  /// - Parameter body: What the fault was found in.
+  /// - Parameter body: The text with the fault.
   init(_ fault: InputFault, in body: [UInt8]) {
     self.init(fault.offset == nil ? .invalid : .malformed, fault.message, field: fault.field)
     position = fault.position(in: body)
@@ -92,7 +92,7 @@ extension WebResponse {
       status, contentType: "application/json", body: .bytes(writer.bytes + [UInt8(ascii: "\n")]))
   }
 
-  /// An object, whose members `body` writes.
+  /// A response with an object; `body` writes its members.
   init(status: Int = 200, object body: (inout JSONWriter) -> Void) {
     var writer = JSONWriter()
     writer.beginObject()

@@ -2,7 +2,7 @@ import ApusModel
 import ApusWeb
 import ApusWire
 
-/// Virtual devices, and the texts of apps.
+/// Routes for virtual devices and for the texts of apps.
 struct DeviceRoutes {
   let context: DevContext
 
@@ -49,12 +49,12 @@ struct DeviceRoutes {
   }
 
   private static func none(_ id: String) -> DevProblem {
-    DevProblem(.notFound, "there is no device \"\(id)\"")
+    DevProblem(.notFound, "the device \"\(id)\" does not exist")
   }
 
   // MARK: Changes
 
-  /// What stands in paths and files.
+  /// Ids are part of paths and file names.
   private static func isID(_ text: String) -> Bool {
     1...32 ~= text.utf8.count
       && text.utf8.allSatisfy { byte in
@@ -114,7 +114,7 @@ struct DeviceRoutes {
 
   private func shown(_ input: DevInput) throws(DevProblem) -> WebResponse {
     let id = input.parameter()
-    // What came before the question is in the inbox by then.
+    // By then, everything received before the request is in the inbox.
     let shown: [ShownNotification]? = try context.ask { park, done in
       done(park.device(id)?.shown)
     }
@@ -182,7 +182,7 @@ struct DeviceRoutes {
   private func strings(_ input: DevInput) throws(DevProblem) -> WebResponse {
     let (topic, language) = (input.parameter(0), input.parameter(1))
     guard let table = context.book.table(topic, language) else {
-      throw DevProblem(.notFound, "there are no texts of \(topic) in \(language)")
+      throw DevProblem(.notFound, "\(topic) has no texts in \(language)")
     }
     return WebResponse(200, text: table.text)
   }
@@ -196,7 +196,7 @@ struct DeviceRoutes {
     guard
       context.book.tables().count < Self.tableCapacity
         || context.book.table(topic, language) != nil
-    else { throw DevProblem(.conflict, "there are \(Self.tableCapacity) files already") }
+    else { throw DevProblem(.conflict, "there are already \(Self.tableCapacity) files") }
     let table: DeviceBook.StringTable
     do throws(InputFault) {
       table = try StringsFile.read(input.request.body)

@@ -3,14 +3,14 @@ import ApusWeb
 import ApusWire
 import Synchronization
 
-/// Tells everybody who watches what happens, as server-sent events (HTML Living Standard, section 9.2). Each event is
-/// written when its reader has room for it, as things are then. Confined to the loop.
+/// Sends server-sent events to all readers (HTML Living Standard, section 9.2). Each event is written when its reader
+/// has room, with the state at that time. Confined to the loop.
 final class EventFeed: @unchecked Sendable {
   private final class Reader {
     let stream: WebStream
     let isBrief: Bool
     var next: UInt64
-    /// Whether the stream said that it is full, and has not said since that it is not.
+    /// Whether the stream reported that it is full and has not reported room since.
     var isFull = false
 
     init(_ stream: WebStream, isBrief: Bool, next: UInt64) {
@@ -22,12 +22,12 @@ final class EventFeed: @unchecked Sendable {
 
   private let loop: EventLoop
   private let recorder: PushRecorder
-  /// An event's data as JSON, or what a list needs of it; nil where there is nothing left to tell.
+  /// An event's data as JSON, or only what a list needs; nil if its object no longer exists.
   private let data: @Sendable (DevEvent, _ isBrief: Bool) -> [UInt8]?
   private var readers: [ObjectIdentifier: Reader] = [:]
   private var timer: LoopTimer?
 
-  /// Bytes that wait for a reader.
+  /// Maximum bytes buffered for a reader.
   private static let capacity = 1 << 20
   private static let heartbeatMilliseconds: UInt64 = 10_000
   private static let eventsPerWrite = 256
@@ -55,7 +55,7 @@ final class EventFeed: @unchecked Sendable {
     readers = [:]
   }
 
-  /// A stream of all events from now on, or from the one behind `last`. From any thread.
+  /// A stream of all events from now on, or after the event `last`. May be called from any thread.
   func open(after last: UInt64?, isBrief: Bool) -> WebStream {
     let box = RoomBox()
     let stream = WebStream(capacity: Self.capacity) { [weak self] in
@@ -67,7 +67,7 @@ final class EventFeed: @unchecked Sendable {
     return stream
   }
 
-  /// The stream tells of room by its place in the table, which it has only once it is made.
+  /// Holds the reader's index, which the stream needs to report room, but which exists only after the stream.
   private final class RoomBox: Sendable {
     private let state = Mutex<ObjectIdentifier?>(nil)
 
@@ -91,7 +91,7 @@ final class EventFeed: @unchecked Sendable {
     feed(reader)
   }
 
-  /// Tells what was recorded.
+  /// Sends recorded events to all readers.
   func feed() { for reader in readers.values { feed(reader) } }
 
   private func feed(_ reader: Reader) {
@@ -101,7 +101,7 @@ final class EventFeed: @unchecked Sendable {
         (state.events.from(start).map { Array($0.prefix(Self.eventsPerWrite)) }, state.events.next)
       }
       guard let events else {
-        // Some are gone, or were another run's: what was shown so far is worth nothing.
+        // Events were dropped or belong to another run: the reader must start over.
         guard write(Self.event("cleared", end &- 1, Array("{\"lost\":true}".utf8)), reader) else {
           return
         }
@@ -120,7 +120,7 @@ final class EventFeed: @unchecked Sendable {
     }
   }
 
-  /// What an event tells is as things are now: that the same push or device changed needs saying once in a write.
+  /// An event has the current state, so one event per push or device is enough in a write.
   private static func isNews(_ event: DevEvent, _ told: inout Set<DevEvent>) -> Bool {
     switch event {
     case .push(let number):
@@ -131,7 +131,7 @@ final class EventFeed: @unchecked Sendable {
     }
   }
 
-  /// False: it could not be written now, or there is nobody any more.
+  /// Returns false if the stream is full or closed.
   private func write(_ text: [UInt8], _ reader: Reader) -> Bool {
     switch reader.stream.write(text) {
     case .taken: return true
@@ -145,7 +145,7 @@ final class EventFeed: @unchecked Sendable {
     Array("event: \(name)\nid: \(id)\ndata: ".utf8) + data + [0x0a, 0x0a]
   }
 
-  /// A comment, so that those who are gone are found out.
+  /// Sends a comment, to detect readers that disconnected.
   private func heartbeat() {
     for reader in readers.values where !reader.isFull { _ = write(Array(":\n\n".utf8), reader) }
   }

@@ -1,7 +1,7 @@
 import ApusWeb
 import ApusWire
 
-/// Rules by which things go wrong.
+/// Routes for faults.
 struct FaultRoutes {
   let context: DevContext
 
@@ -20,7 +20,7 @@ struct FaultRoutes {
     case .removeFaults: context.faults.removeAll()
     default:
       guard let id = UInt64(input.parameter()), context.faults.remove(id) else {
-        throw DevProblem(.notFound, "there is no fault \(input.parameter())")
+        throw DevProblem(.notFound, "the fault \(input.parameter()) does not exist")
       }
     }
     context.note(.fault)

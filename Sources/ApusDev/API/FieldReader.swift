@@ -1,7 +1,7 @@
 import ApusWire
 
-/// The members of a JSON object that somebody wrote. What nobody has asked for is unknown, and is refused: a misspelt
-/// name would otherwise do less than was meant.
+/// Reads the members of a JSON object. Members that were not read are unknown and rejected, so that a misspelt name is
+/// not silently ignored.
 struct FieldReader {
   let place: [JSONStep]
   private let members: [JSONObject.Member]
@@ -21,7 +21,7 @@ struct FieldReader {
     InputFault(message, at: place(of: name))
   }
 
-  /// A member, null counting as none.
+  /// A member; null counts as missing.
   mutating func value(_ name: String) -> JSONValue? {
     known.append(name)
     guard let value = members.last(where: { $0.key == name })?.value, value != .null else {
@@ -46,7 +46,7 @@ struct FieldReader {
       throw fault(
         name,
         range.upperBound == .max
-          ? "must be a whole number from \(range.lowerBound) on"
+          ? "must be a whole number of at least \(range.lowerBound)"
           : "must be a whole number from \(range.lowerBound) to \(range.upperBound)")
     }
     return number
@@ -68,7 +68,7 @@ struct FieldReader {
     return bool
   }
 
-  /// One of a few words.
+  /// One of several words.
   mutating func choice<Choice>(
     _ name: String, _ choices: [(String, Choice)]
   ) throws(InputFault) -> Choice? {
@@ -89,20 +89,20 @@ struct FieldReader {
     return value
   }
 
-  /// All members, for objects whose names are the writer's own.
+  /// All members, for objects with arbitrary names.
   mutating func all() -> [JSONObject.Member] {
     known += members.map(\.key)
     return members
   }
 
-  /// Refuses what nobody asked for, and what stands there twice.
+  /// Rejects unknown and repeated members.
   func finish() throws(InputFault) {
     var seen: Set<String> = []
     for member in members {
       guard known.contains(member.key) else {
         let names = known.joined(separator: ", ")
         throw fault(
-          member.key, "is unknown here" + (known.isEmpty ? "" : "; there are \(names)"))
+          member.key, "is not known here" + (known.isEmpty ? "" : "; known are \(names)"))
       }
       guard seen.insert(member.key).inserted else {
         throw fault(member.key, "is given twice")

@@ -6,12 +6,12 @@ package enum JSONStep: Sendable, Hashable {
   case index(Int)
 }
 
-/// What is wrong with something that a person or a test wrote, and where in it.
+/// A fault in a text that a person or a test wrote, with its position.
 package struct InputFault: Error, Sendable, Hashable, CustomStringConvertible {
   package var message: String
-  /// From the outermost value to what is wrong.
+  /// The path from the outermost value to the fault.
   package var place: [JSONStep]
-  /// Where in a text that is not JSON at all; nil where `place` says it.
+  /// The byte offset in a text that is not JSON; nil if `place` locates the fault.
   package var offset: Int?
 
   package init(_ message: String, at place: [JSONStep] = [], offset: Int? = nil) {
@@ -20,7 +20,7 @@ package struct InputFault: Error, Sendable, Hashable, CustomStringConvertible {
     self.offset = offset
   }
 
-  /// `rules[2].match.topic`; nil for the whole.
+  /// Such as `rules[2].match.topic`; nil for the whole text.
   package var field: String? {
     guard !place.isEmpty else { return nil }
     return place.reduce(into: "") { text, step in
@@ -33,12 +33,12 @@ package struct InputFault: Error, Sendable, Hashable, CustomStringConvertible {
 
   package var description: String { field.map { "\($0): \(message)" } ?? message }
 
-  /// The same below another value.
+  /// The same fault, inside another value.
   func below(_ outer: [JSONStep]) -> InputFault {
     InputFault(message, at: outer + place, offset: offset)
   }
 
-  /// Line and column, both from 1, in the text that was read.
+  /// Line and column in the text, both counted from 1.
   package func position(in text: [UInt8]) -> (line: Int, column: Int)? {
     guard let offset = offset ?? JSONLocator.offset(of: place, in: text) else { return nil }
     return TextPosition.of(offset, in: text)
@@ -47,18 +47,18 @@ package struct InputFault: Error, Sendable, Hashable, CustomStringConvertible {
 
 /// Lines and columns of a text.
 enum TextPosition {
-  /// Both from 1; a column is a character of UTF-8.
+  /// Both counted from 1; a column is a UTF-8 character.
   static func of(_ offset: Int, in text: [UInt8]) -> (line: Int, column: Int) {
     let before = text.prefix(max(0, min(offset, text.count)))
     let line = before.reduce(1) { $1 == 0x0a ? $0 + 1 : $0 }
     let start = before.lastIndex(of: 0x0a).map { $0 + 1 } ?? 0
-    // Bytes that continue a character begin with 10.
+    // UTF-8 continuation bytes begin with the bits 10.
     let column = before[start...].reduce(1) { $1 & 0xc0 == 0x80 ? $0 : $0 + 1 }
     return (line, column)
   }
 }
 
-/// Reads JSON, and says in its faults where in the text they are.
+/// Parses JSON; its faults have an offset.
 enum JSONText {
   static func parse(_ bytes: [UInt8]) throws(InputFault) -> JSONValue {
     do throws(JSONFault) {
@@ -79,9 +79,9 @@ enum JSONText {
   }
 }
 
-/// Finds where in a JSON text a value stands.
+/// Finds the position of a value in a JSON text.
 enum JSONLocator {
-  /// The offset of the key (or the element) that the last step leads to; nil where there is none. `text` is JSON.
+  /// The offset of the key or element of the last step; nil if it does not exist. `text` is valid JSON.
   static func offset(of place: [JSONStep], in text: [UInt8]) -> Int? {
     var walk = Walk(text: text)
     var found: Int? = place.isEmpty ? 0 : nil
@@ -103,7 +103,7 @@ enum JSONLocator {
       while [0x20, 0x09, 0x0a, 0x0d].contains(byte) { offset += 1 }
     }
 
-    /// Goes to the value behind a step, and gives where the step itself stands.
+    /// Moves to the value of a step, and returns the offset of its key or element.
     mutating func enter(_ step: JSONStep) -> Int? {
       switch step {
       case .key(let name): return byte == 0x7b ? enter(key: name) : nil
@@ -158,7 +158,7 @@ enum JSONLocator {
       offset += 1
     }
 
-    /// Behind a value: brackets that match, or everything up to what can follow a value.
+    /// Skips a value: matching brackets, or everything up to a character that can follow a value.
     private mutating func skipValue() {
       var depth = 0
       repeat {

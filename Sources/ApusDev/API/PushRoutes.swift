@@ -1,7 +1,7 @@
 import ApusWeb
 import ApusWire
 
-/// The inbox, and what tests ask of it.
+/// Routes for the inbox, including those for tests.
 struct PushRoutes {
   let context: DevContext
 
@@ -62,7 +62,7 @@ struct PushRoutes {
   private func get(_ input: DevInput) throws(DevProblem) -> WebResponse {
     guard let number = UInt64(input.parameter()),
       let push = context.recorder.read({ $0.inbox[number] })
-    else { throw DevProblem(.notFound, "there is no push \(input.parameter())") }
+    else { throw DevProblem(.notFound, "the push \(input.parameter()) does not exist") }
     var writer = JSONWriter()
     context.write(push, to: &writer)
     return WebResponse(writer)
@@ -70,7 +70,7 @@ struct PushRoutes {
 
   // MARK: For tests
 
-  /// How long somebody may wait at most: ten minutes.
+  /// The longest wait: ten minutes.
   private static let longestMilliseconds: Int64 = 600_000
 
   private func wait(_ input: DevInput) throws(DevProblem) -> WebResponse {
@@ -86,8 +86,8 @@ struct PushRoutes {
     guard found.isComplete else {
       var problem = DevProblem(
         .timeout,
-        "\(found.pushes.count) of \(count) pushes that match came within \(timeout) ms; "
-          + "\(found.seen) were looked at")
+        "\(found.pushes.count) of \(count) matching pushes arrived within \(timeout) ms; "
+          + "pushes examined: \(found.seen)")
       let pushes = found.pushes
       problem.details = { [self] writer in
         writer.integer("seen", Int64(found.seen))
@@ -132,7 +132,9 @@ struct PushRoutes {
       let bounds = [("equal to", equal), ("at least", least), ("at most", most)]
       let wanted = bounds.compactMap { name, bound in bound.map { "\(name) \($0)" } }
       var problem = DevProblem(
-        .conflict, "\(count) pushes match, and that was to be \(wanted.joined(separator: " and "))")
+        .conflict,
+        "\(count) \(count == 1 ? "push matches" : "pushes match"), expected \(wanted.joined(separator: " and "))"
+      )
       let (seen, samples) = (found.seen, Array(found.matching.suffix(20)))
       problem.details = { [self] writer in
         writer.integer("count", count)

@@ -4,14 +4,14 @@ import ApusServer
 import ApusWeb
 import ApusWire
 
-/// The composer: a push that the page or a test sends.
+/// Routes of the composer, for pushes sent by the console or a test.
 struct SendRoutes {
   let context: DevContext
 
   private struct Wanted {
     var push: PushRequest
     var environment: Environment
-    /// Whose token is to be looked up.
+    /// The device whose token is used.
     var device: String?
   }
 
@@ -27,7 +27,7 @@ struct SendRoutes {
         done(.some((link.tokens[topic] ?? link.deadTokens[topic])?.hex))
       }
       guard let known = token else {
-        throw DevProblem(.notFound, "there is no device \"\(device)\"")
+        throw DevProblem(.notFound, "the device \"\(device)\" does not exist")
       }
       guard let found = known else {
         throw DevProblem(
@@ -64,12 +64,12 @@ struct SendRoutes {
     return Wanted(push: push, environment: environment ?? .production, device: device)
   }
 
-  /// An object, or a text that goes as it is.
+  /// An object, or a text that is sent unchanged.
   private func payload(_ reader: inout FieldReader) throws(InputFault) -> [UInt8] {
     let payload = try reader.required(reader.value("payload"), "payload")
     if let text = payload.string { return Array(text.utf8) }
     guard payload.object != nil else {
-      throw reader.fault("payload", "must be an object, or a text that is sent as it is")
+      throw reader.fault("payload", "must be an object, or a text, which is sent unchanged")
     }
     return payload.bytes
   }
@@ -85,7 +85,7 @@ struct SendRoutes {
     return id
   }
 
-  /// The same as members of their own, under the names of the wire.
+  /// Reads the same values by their header names.
   private func readHeaders(
     _ headers: inout FieldReader, _ push: inout PushRequest
   ) throws(InputFault) {

@@ -4,7 +4,7 @@ import ApusModel
 import ApusWeb
 import ApusWire
 
-/// The page, the description, and what the stand-in says of itself.
+/// Routes for the console's files, the OpenAPI description, events, the clock and the status.
 struct StatusRoutes {
   let context: DevContext
 
@@ -27,7 +27,7 @@ struct StatusRoutes {
 
   private func asset(_ name: String = "index.html") throws(DevProblem) -> WebResponse {
     guard let response = WebPage.console.answer(name) else {
-      throw DevProblem(.notFound, "there is no file \(name)")
+      throw DevProblem(.notFound, "the file \(name) does not exist")
     }
     return response
   }
@@ -62,7 +62,7 @@ struct StatusRoutes {
     writer.integer("offsetMilliseconds", clock.offsetMilliseconds)
   }
 
-  /// A thousand years of milliseconds.
+  /// A thousand years in milliseconds.
   private static let furthest: Int64 = 31_556_952_000_000
 
   private func setClock(_ input: DevInput) throws(DevProblem) -> WebResponse {
@@ -74,7 +74,7 @@ struct StatusRoutes {
       )
     }
     guard [set != nil, advance != nil, resets].count(where: \.self) == 1 else {
-      throw DevProblem(.invalid, "must have one of set, advanceMilliseconds and reset")
+      throw DevProblem(.invalid, "must have exactly one of set, advanceMilliseconds and reset")
     }
     if let set { context.clock.set(toMilliseconds: set) }
     if let advance { context.clock.advance(byMilliseconds: advance) }

@@ -6,7 +6,7 @@ import ApusTrust
 import ApusWeb
 import ApusWire
 
-/// Makes provider tokens, and explains them and device tokens.
+/// Routes that make provider tokens, and explain provider and device tokens.
 struct TokenRoutes {
   let context: DevContext
 
@@ -37,7 +37,7 @@ struct TokenRoutes {
     }
     let facts = context.facts
     let now = context.clock.nowMilliseconds / 1000
-    // Two within 20 minutes on one connection are too many: tokens of the same time are the same.
+    // APNs allows one new token per 20 minutes and connection, so tokens within 20 minutes are the same.
     let bucket = now - now % Limits.providerTokenRefreshSeconds
     let issued = issuedAt ?? bucket
     let token: String
@@ -73,7 +73,7 @@ struct TokenRoutes {
     } catch {
       return WebResponse { writer in
         writer.text("kind", "provider")
-        write(problems: ["it cannot be read: \(error)"], to: &writer)
+        write(problems: ["the token cannot be read: \(error)"], to: &writer)
       }
     }
     let age = context.clock.nowMilliseconds / 1000 - token.issuedAt
@@ -93,30 +93,32 @@ struct TokenRoutes {
     of token: ProviderToken, _ bytes: [UInt8], _ age: Int64
   ) -> [String] {
     var problems: [String] = []
-    if token.algorithm == .es512 { problems.append("it says ES512: sign with ES256") }
+    if token.algorithm == .es512 { problems.append("alg is ES512: sign with ES256") }
     if age > Limits.providerTokenSeconds {
-      problems.append("it is \(age) s old, and lives \(Limits.providerTokenSeconds) s")
+      problems.append(
+        "the token is \(age) s old; it expired after \(Limits.providerTokenSeconds) s")
     }
     if age < -Limits.providerTokenAheadSeconds {
-      problems.append("it was issued \(-age) s in the future: check the clock of its maker")
+      problems.append(
+        "the token was issued \(-age) s in the future: check the clock of the machine that made it")
     }
     guard let id = ShortID(token.keyID),
       let section = (try? data.records())?.sections.first(where: {
         $0.kind == "key" && $0.name == id.text
       })
     else {
-      return problems + ["there is no key \(token.keyID) here"]
+      return problems + ["this service has no key \(token.keyID)"]
     }
-    if section["revoked"] == "yes" { problems.append("key \(token.keyID) is revoked") }
+    if section["revoked"] == "yes" { problems.append("the key \(token.keyID) is revoked") }
     if let team = section["team"], team != token.teamID {
-      problems.append("key \(token.keyID) is team \(team)'s, and the token says \(token.teamID)")
+      problems.append("the key \(token.keyID) belongs to team \(team), but iss is \(token.teamID)")
     }
     guard let pem = try? Files.readText(data.publicKey(id)),
       let key = try? PublicKey(spkiPEM: pem),
       let verifier = try? ProviderKeyVerifier(publicKey: key, lenient: true)
     else { return problems }
     if !verifier.verifies(token, in: bytes.span) {
-      problems.append("the signature is not that of key \(token.keyID)")
+      problems.append("the key \(token.keyID) did not make the signature")
     }
     return problems
   }
@@ -133,8 +135,8 @@ struct TokenRoutes {
     guard !digits.isEmpty, digits.allSatisfy({ hexValue($0) != nil }) else {
       throw DevProblem(
         .invalid,
-        "is neither a provider token, which has two full stops, nor a device token, which has "
-          + "hexadecimal digits", field: "token")
+        "is neither a provider token (three parts separated by dots) nor a device token "
+          + "(hexadecimal digits)", field: "token")
     }
     let owner = context.book.owner(of: text)
     let trust = try? data.trust(generation: 1, allowsES512: false)
@@ -154,8 +156,8 @@ struct TokenRoutes {
         problems: claims == nil
           ? [
             owner == nil
-              ? "this service did not make it"
-              : "this service did not issue it; in lenient mode it belongs to \(owner?.device ?? "")"
+              ? "this service did not issue the token"
+              : "this service did not issue the token; in lenient mode it belongs to \(owner?.device ?? "")"
           ] : [], to: &writer)
     }
   }

@@ -1,7 +1,7 @@
 import ApusModel
 import Synchronization
 
-/// Whose token is whose, and what apps' texts are in each language: what is looked up for each push, from any thread.
+/// Token owners and localized texts of apps, looked up for each push. May be used from any thread.
 final class DeviceBook: Sendable {
   struct Owner: Sendable, Hashable {
     var device: String
@@ -9,22 +9,22 @@ final class DeviceBook: Sendable {
   }
 
   private struct State {
-    /// By token in lower case.
+    /// Device ids by token in lower case.
     var devices: [String: String] = [:]
     var languages: [String: String] = [:]
-    /// What tokens that the service did not mint stand for.
+    /// The device tokens that replace tokens of other origin.
     var adopted: [Adoption: DeviceToken] = [:]
     /// By bundle id, then by language.
     var strings: [String: [String: StringTable]] = [:]
   }
 
-  /// A `Localizable.strings` as it was given, and what is in it.
+  /// A `Localizable.strings` file as given, and its texts.
   struct StringTable: Sendable {
     var text: String
     var strings: [String: String]
   }
 
-  /// A token as a provider sent it, with where it sent it to.
+  /// A token as a provider sent it, with topic and environment.
   struct Adoption: Sendable, Hashable {
     var token: String
     var topic: String
@@ -32,7 +32,7 @@ final class DeviceBook: Sendable {
   }
 
   static let defaultLanguage = "en"
-  /// Tokens that are remembered; a provider may send to any number of made-up ones.
+  /// Maximum number of remembered tokens; a provider may send any number of invented ones.
   private static let tokenCapacity = 100_000
 
   private let state = Mutex(State())
@@ -76,7 +76,7 @@ final class DeviceBook: Sendable {
     }
   }
 
-  /// Devices or their apps have changed: each is asked again.
+  /// Forgets all replacements, because devices or their apps have changed.
   func forgetAdoptions() { state.withLock { $0.adopted = [:] } }
 
   // MARK: Strings
@@ -88,7 +88,7 @@ final class DeviceBook: Sendable {
     return String(decoding: bytes.dropLast(suffix.text.utf8CodeUnitCount), as: UTF8.self)
   }
 
-  /// What an app has for a language: of `de-AT` what it has for that, else for `de`, else for the default language.
+  /// The texts of an app in a language: for `de-AT` those of `de-AT`, else of `de`, else of the default language.
   func strings(of topic: String, _ language: String) -> [String: String] {
     let bundle = Self.bundle(of: topic)
     return state.withLock { state in

@@ -5,15 +5,15 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-/// A virtual device's connection to the courier door of one environment. Confined to the loop of the devices.
+/// A virtual device's connection to the courier listener of one environment. Confined to the loop of the devices.
 final class DeviceLink: DeviceConnectionDelegate {
   let environment: Environment
   private(set) var isConnected = false
-  /// By topic, suffixes and all.
+  /// By topic, including suffixes.
   private(set) var tokens: [String: DeviceToken] = [:]
-  /// What providers may still send to of apps that were removed.
+  /// Tokens of removed apps, which providers may still use.
   private(set) var deadTokens: [String: DeviceToken] = [:]
-  /// A notification came.
+  /// Called for each notification.
   var onReceived: ((ReceivedNotification) -> Void)?
   var onToken: ((_ topic: String, DeviceToken) -> Void)?
 
@@ -25,7 +25,7 @@ final class DeviceLink: DeviceConnectionDelegate {
   private var whenStopped: [() -> Void] = []
   private var isWanted = false
 
-  /// What no app has: the service has no token for it, and says so behind everything that was said before.
+  /// A topic that no app has. The service's negative response confirms that it has handled all earlier messages.
   private static let nobody = TopicHash(of: Array("apus dev: is everything said?".utf8).span)
 
   init(_ environment: Environment, makeConnection: @escaping (DeviceLink) -> DeviceConnection) {
@@ -49,14 +49,14 @@ final class DeviceLink: DeviceConnectionDelegate {
     return hash
   }
 
-  // MARK: Verbs
+  // MARK: Actions
 
   func start() {
     isWanted = true
     made().start()
   }
 
-  /// `done` is called once the service knows that the device is gone.
+  /// `done` is called once the service knows that the device is offline.
   func stop(_ done: @escaping () -> Void) {
     guard isWanted, let connection else { return done() }
     isWanted = false
@@ -71,7 +71,7 @@ final class DeviceLink: DeviceConnectionDelegate {
 
   func setPower(_ power: PowerState) { made().setPower(power) }
 
-  /// `done` gets the token, or nil where the service has none.
+  /// `done` gets the token, or nil if the service has none.
   func requestToken(_ topic: String, _ done: @escaping (DeviceToken?) -> Void) {
     if let token = tokens[topic] { return done(token) }
     let hash = hash(topic)
@@ -79,7 +79,7 @@ final class DeviceLink: DeviceConnectionDelegate {
     if !made().requestToken(hash) { answer(hash, nil) }
   }
 
-  /// Calls `done` when the service has taken in everything that was said before; at once where there is no connection.
+  /// Calls `done` when the service has handled all earlier messages; at once without a connection.
   func settle(_ done: @escaping () -> Void) {
     guard isWanted else { return done() }
     let ask = { [self] in
@@ -93,7 +93,7 @@ final class DeviceLink: DeviceConnectionDelegate {
     for done in waiting.removeValue(forKey: topic) ?? [] { done(token) }
   }
 
-  /// An app was removed: its tokens are dead, and the next registration gives new ones.
+  /// Marks the tokens of a removed app as invalid; the next registration gives new ones.
   func forget(_ topics: [String]) {
     for topic in topics {
       if let token = tokens.removeValue(forKey: topic) { deadTokens[topic] = token }
@@ -146,7 +146,7 @@ final class DeviceLink: DeviceConnectionDelegate {
     answer(topic, token)
   }
 
-  /// What a link hands on.
+  /// A notification that a link received.
   struct ReceivedNotification {
     var environment: Environment
     var topic: String

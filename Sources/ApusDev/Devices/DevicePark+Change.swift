@@ -1,7 +1,7 @@
 import ApusWire
 import ApusModel
 
-/// What is to become of a virtual device; nil leaves it as it is.
+/// Changes to a virtual device; nil members stay unchanged.
 struct DeviceChange: Sendable {
   var name: String?
   var language: String?
@@ -32,7 +32,7 @@ struct DeviceChange: Sendable {
     try members.finish()
   }
 
-  /// BCP 47, as far as file names and headers are concerned.
+  /// A language tag of BCP 47, limited to what is safe in file names and headers.
   static func isLanguage(_ text: String) -> Bool {
     1...35 ~= text.utf8.count
       && text.utf8.allSatisfy { byte in
@@ -43,7 +43,7 @@ struct DeviceChange: Sendable {
 }
 
 extension DevicePark {
-  /// Changes a device; `done` is called once the service has taken it in.
+  /// Changes a device; `done` is called once the service has applied the change.
   func change(
     _ device: VirtualDevice, _ change: DeviceChange, _ done: @escaping () -> Void
   ) throws(DevProblem) {
@@ -79,13 +79,12 @@ extension DevicePark {
     each(links.map { link in { link.settle($0) } }, done)
   }
 
-  /// The device that is meant by a token that the service did not mint, and its token for the topic; nil where there is
-  /// none.
+  /// The device for a token that the service did not issue, and its token for the topic; nil if there is none.
   func adopt(
     _ token: String, topic: String, environment: Environment, reload: () -> Void,
     _ done: @escaping (DeviceToken?) -> Void
   ) {
-    // A sender of the binary interface without a certificate says none.
+    // A legacy sender without a certificate names no topic.
     let topic = topic.isEmpty ? apps.sorted().first ?? "" : topic
     let bundle = apps.contains(topic) ? topic : DeviceBook.bundle(of: topic)
     let device: VirtualDevice
@@ -96,7 +95,7 @@ extension DevicePark {
       return done(nil)
     }
     guard let link = device.links[environment] else { return done(nil) }
-    // Asking would install it again.
+    // Requesting a token would install the app again.
     guard device.apps[bundle] == .installed else { return done(link.deadTokens[topic]) }
     link.requestToken(topic) { [book] found in
       if let found {
@@ -107,7 +106,7 @@ extension DevicePark {
     }
   }
 
-  /// The one that had the token before, or a new one; where there are too many already, one of those.
+  /// The device that had the token before, or a new one; beyond the limit, an existing one.
   private func owner(of token: String) throws -> VirtualDevice {
     if let known = book.owner(of: token).flatMap({ device($0.device) }) { return known }
     let adopted = devices.filter { $0.id.hasPrefix(Self.adoptedPrefix) }

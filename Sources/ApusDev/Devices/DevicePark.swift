@@ -9,14 +9,14 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// All virtual devices, on one loop. Confined to it.
+/// All virtual devices. Confined to their loop.
 final class DevicePark: @unchecked Sendable {
   struct Settings: Sendable {
     var data: DataDirectory
-    /// Where devices of each environment connect.
+    /// The addresses to which devices of each environment connect.
     var doors: [Environment: SocketAddress]
     var team: String
-    /// Whether identities are kept for the next run.
+    /// Whether identities are saved for the next run.
     var keepsIdentities: Bool
   }
 
@@ -28,10 +28,10 @@ final class DevicePark: @unchecked Sendable {
   private let authorityPEM: [UInt8]
   private let record: @Sendable (PushRecorder.Note) -> Void
   private(set) var devices: [VirtualDevice] = []
-  /// Apps of the service, by bundle id.
+  /// Bundle ids of the service's apps.
   private(set) var apps: Set<String>
 
-  /// Devices at most; each has a connection for each environment.
+  /// Maximum number of devices; each has a connection for each environment.
   static let capacity = 256
 
   init(
@@ -52,12 +52,12 @@ final class DevicePark: @unchecked Sendable {
 
   // MARK: Making devices
 
-  /// Makes a device with all apps installed, which connects at once.
+  /// Makes a device with all apps installed, and connects it.
   func add(
     id: String, name: String, language: String, environments: [Environment] = Environment.allCases
   ) throws -> VirtualDevice {
     guard devices.count < Self.capacity else {
-      throw DevProblem(.conflict, "there are \(Self.capacity) devices already")
+      throw DevProblem(.conflict, "there are already \(Self.capacity) devices")
     }
     guard device(id) == nil else {
       throw DevProblem(.conflict, "the device \"\(id)\" already exists")
@@ -103,7 +103,7 @@ final class DevicePark: @unchecked Sendable {
     device.links[environment] = link
   }
 
-  /// The one that was kept, or a new one.
+  /// The saved identity, or a new one.
   private func identity(_ id: String, _ name: String) throws -> DeviceIdentity {
     let path = "\(settings.data.path)/dev"
     let file = DeviceIdentityFile(path: "\(path)/\(id).pem")
@@ -123,20 +123,20 @@ final class DevicePark: @unchecked Sendable {
     return identity
   }
 
-  /// `done` is called when it is gone.
+  /// `done` is called when the device has disconnected.
   func remove(_ id: String, _ done: @escaping () -> Void) {
     guard let device = device(id) else { return done() }
     devices.removeAll { $0.id == id }
     book.forget(id)
     book.forgetAdoptions()
     if settings.keepsIdentities { Files.remove("\(settings.data.path)/dev/\(id).pem") }
-    // Nobody else holds it any more.
+    // The closure keeps the device alive until its links have stopped.
     each(device.links.values.map { link in { link.stop($0) } }) {
       withExtendedLifetime(device) { done() }
     }
   }
 
-  /// Does each of some things that tell when they are done, and then tells.
+  /// Runs several asynchronous actions, and calls `done` after the last one has finished.
   func each(_ works: [(@escaping () -> Void) -> Void], _ done: @escaping () -> Void) {
     guard !works.isEmpty else { return done() }
     var left = works.count
@@ -171,7 +171,7 @@ final class DevicePark: @unchecked Sendable {
     }
   }
 
-  // MARK: What comes
+  // MARK: Received notifications
 
   private func received(
     _ notification: DeviceLink.ReceivedNotification, _ device: VirtualDevice

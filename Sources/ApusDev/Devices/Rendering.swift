@@ -1,7 +1,7 @@
 package import ApusDevice
 package import ApusWire
 
-/// What a phone shows of a push, in a language.
+/// What a phone shows of a push in a language.
 package struct Rendering: Sendable, Hashable {
   package struct LiveActivity: Sendable, Hashable {
     /// start, update or end.
@@ -19,7 +19,7 @@ package struct Rendering: Sendable, Hashable {
   package var liveActivity: LiveActivity?
   package var language: String
 
-  /// Nil where the payload is no JSON object.
+  /// Nil if the payload is not a JSON object.
   package init?(payload: [UInt8], language: String, strings: [String: String]) {
     guard let presentation = Presentation(payload: payload, strings: strings) else { return nil }
     self.presentation = presentation
@@ -91,7 +91,7 @@ package struct Rendering: Sendable, Hashable {
 }
 
 extension JSONWriter {
-  /// A member that is a text; null where there is none.
+  /// Writes a text member, or null.
   mutating func text(_ name: String, _ value: String?) {
     key(name)
     if let value { string(value) } else { null() }

@@ -1,7 +1,7 @@
-/// Reads a `Localizable.strings` file: `"key" = "text";`, with comments of C.
+/// Reads a `Localizable.strings` file: `"key" = "text";`, with C comments.
 ///
-/// Source: "Localizable.strings" in Apple's "Internationalization and Localization Guide". UTF-8, or UTF-16 with its
-/// mark, in which Apple's own tools write it.
+/// Source: Internationalization and Localization Guide (Apple). UTF-8, or UTF-16 with a byte order mark, which Apple's
+/// own tools write.
 struct StringsFile {
   private let scalars: [Unicode.Scalar]
   private var index = 0
@@ -39,7 +39,7 @@ struct StringsFile {
       guard index < scalars.count else { return pairs }
       let key = try word()
       try skip()
-      // `key;` stands for a text like its key.
+      // `key;` is short for a text equal to its key.
       guard peek == "=" else {
         try take(";", "an equals sign")
         pairs[key] = key
@@ -56,7 +56,7 @@ struct StringsFile {
   private var peek: Unicode.Scalar? { index < scalars.count ? scalars[index] : nil }
 
   private func fault(_ message: String, at place: Int? = nil) -> InputFault {
-    // Faults count bytes.
+    // Fault offsets count bytes.
     let before = scalars[..<min(place ?? index, scalars.count)]
     return InputFault(message, offset: before.reduce(0) { $0 + UTF8.width($1) })
   }
@@ -93,10 +93,10 @@ struct StringsFile {
       }
       index += 1
     }
-    throw fault("this comment does not end", at: start)
+    throw fault("this comment is not closed", at: start)
   }
 
-  /// A text in quotation marks, or letters and digits without.
+  /// A text in quotation marks, or unquoted letters and digits.
   private mutating func word() throws(InputFault) -> String {
     guard peek == "\"" else { return try bareWord() }
     let start = index
@@ -110,7 +110,7 @@ struct StringsFile {
       default: text.append(scalar)
       }
     }
-    throw fault("this text does not end", at: start)
+    throw fault("this text is not closed", at: start)
   }
 
   private mutating func bareWord() throws(InputFault) -> String {
@@ -127,7 +127,7 @@ struct StringsFile {
   }
 
   private mutating func escape(_ text: inout String.UnicodeScalarView) throws(InputFault) {
-    guard let scalar = peek else { throw fault("this text does not end") }
+    guard let scalar = peek else { throw fault("this text is not closed") }
     index += 1
     switch scalar {
     case "n": text.append("\n")

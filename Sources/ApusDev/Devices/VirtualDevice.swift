@@ -2,42 +2,42 @@ import ApusDevice
 import ApusModel
 import ApusWire
 
-/// What a device shows of one notification.
+/// A notification that a device shows.
 struct ShownNotification: Sendable {
   var id: NotificationID?
   var topic: String
   var environment: Environment
   var milliseconds: Int64
   var collapseID: String?
-  /// Whether it waited at the service.
+  /// Whether it was delivered from storage.
   var isFromStorage: Bool
-  /// Nil where the payload is no JSON object.
+  /// Nil if the payload is not a JSON object.
   var rendering: Rendering?
 }
 
-/// A device that is nowhere but here. Confined to the loop of the devices.
+/// A simulated device. Confined to the loop of the devices.
 final class VirtualDevice {
   enum App: String, Sendable, CaseIterable { case installed, removed }
 
-  /// Names it in the API.
+  /// The id in the API.
   let id: String
   var name: String
   let identity: DeviceIdentity
-  /// By which the service knows it.
+  /// The device id in the service.
   let deviceID: String
   var language: String
   var isOnline = true
   var power = PowerState.active
-  /// Whether its user wants notifications.
+  /// Whether the user allows notifications.
   var notifications = true
-  /// By bundle id.
+  /// App states by bundle id.
   var apps: [String: App] = [:]
   private(set) var shown: [ShownNotification] = []
   /// The number on each app's icon.
   private(set) var badges: [String: Int] = [:]
   var links: [Environment: DeviceLink] = [:]
 
-  /// Notifications that it shows at most, like a phone's own list.
+  /// Maximum number of shown notifications, as on a phone.
   private static let shownCapacity = 100
 
   init(id: String, name: String, language: String, identity: DeviceIdentity, deviceID: String) {
@@ -48,12 +48,12 @@ final class VirtualDevice {
     self.deviceID = deviceID
   }
 
-  /// Each suffix is a topic of its own.
+  /// All topics of an app: each suffix makes another topic.
   static func topics(of bundle: String) -> [String] {
     TopicSuffix.allCases.map { "\(bundle)\($0.text)" }
   }
 
-  /// Says what it wants to get, in both environments.
+  /// Sends the lists of topics in both environments.
   func sayTopics() {
     let installed = apps.filter { $0.value == .installed }.keys.sorted()
     let topics = installed.flatMap(Self.topics)
@@ -62,7 +62,7 @@ final class VirtualDevice {
     }
   }
 
-  /// A notification of the same collapse id takes the place of the older one.
+  /// Shows a notification. It replaces an older one with the same collapse id.
   func show(_ notification: ShownNotification) {
     if let id = notification.collapseID {
       shown.removeAll { $0.collapseID == id && $0.topic == notification.topic }
@@ -133,7 +133,7 @@ final class VirtualDevice {
 }
 
 extension PowerState {
-  /// As the API calls it.
+  /// The name in the API.
   var text: String {
     switch self {
     case .active: "active"

@@ -2,7 +2,7 @@ import ApusServer
 import ApusWire
 import Synchronization
 
-/// The rules that are armed. Workers ask it for each push.
+/// The armed fault rules. Workers query it for each push.
 final class FaultDesk: Sendable {
   private struct State {
     var rules: [FaultRule] = []
@@ -13,10 +13,10 @@ final class FaultDesk: Sendable {
   private let state = Mutex(State())
   private let isEmpty = Atomic(true)
 
-  /// Rules at most.
+  /// Maximum number of rules.
   static let capacity = 1000
 
-  /// The first rule that strikes; later ones do not see the push.
+  /// The first rule that applies; later rules do not see the push.
   func decide(_ facts: @autoclosure () -> MatchFacts) -> (rule: String, effect: FaultEffect)? {
     guard !isEmpty.load(ordering: .relaxed) else { return nil }
     let facts = facts()
@@ -28,13 +28,13 @@ final class FaultDesk: Sendable {
     }
   }
 
-  /// How provider connections are opened now.
+  /// How provider connections are currently opened.
   var opening: RehearsedOpening { state.withLock { $0.opening } }
 
   var rules: [FaultRule] { state.withLock { $0.rules } }
 
   func add(_ value: JSONValue, at place: [JSONStep] = []) throws(InputFault) -> FaultRule {
-    // Not read under the lock: a worker may wait for it.
+    // Parsed outside the lock, because a worker may wait for it.
     let id = state.withLock { state in
       defer { state.nextID += 1 }
       return state.nextID
@@ -46,12 +46,12 @@ final class FaultDesk: Sendable {
       Self.settle(&state)
       return true
     }
-    guard isTaken else { throw InputFault("there are \(Self.capacity) rules already", at: place) }
+    guard isTaken else { throw InputFault("there are already \(Self.capacity) rules", at: place) }
     isEmpty.store(false, ordering: .relaxed)
     return rule
   }
 
-  /// A file of rules: a list of them, or an object whose `rules` are that. All of them are good, or none is taken.
+  /// Adds a file of rules: a list, or an object with the list in `rules`. If one rule is invalid, none is added.
   func add(file text: [UInt8]) throws(InputFault) {
     let json = try JSONText.parse(text)
     var place: [JSONStep] = []
@@ -69,7 +69,7 @@ final class FaultDesk: Sendable {
     for (index, value) in list.enumerated() { _ = try add(value, at: place + [.index(index)]) }
   }
 
-  /// False: there is none of that id.
+  /// Returns false if no rule has the id.
   func remove(_ id: UInt64) -> Bool {
     state.withLock { state in
       guard let index = state.rules.firstIndex(where: { $0.id == id }) else { return false }
@@ -88,7 +88,7 @@ final class FaultDesk: Sendable {
     }
   }
 
-  /// Of several rules for connections the latest counts, in each of their settings.
+  /// Combines the rules for connections: the latest rule decides each setting.
   private static func settle(_ state: inout State) {
     var opening = RehearsedOpening()
     for case .opening(let wanted) in state.rules.map(\.effect) {

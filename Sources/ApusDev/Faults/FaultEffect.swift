@@ -3,7 +3,7 @@ import ApusServer
 import ApusWire
 
 extension FaultEffect {
-  /// The names of the effects, as rules spell them.
+  /// The names of the effects in rules.
   package enum Kind: String, Sendable, CaseIterable {
     case respond, delay, noAnswer, deadToken, resetStream, goAway, closeInTheMiddle
     case binaryError, binarySilence, binaryShutdown
@@ -26,7 +26,7 @@ extension FaultEffect {
         guard case .request(let effect) = try FaultEffect(inner, at: here) else {
           throw InputFault("must be an effect on a request", at: here)
         }
-        if case .delay = effect { throw InputFault("must not be a delay again", at: here) }
+        if case .delay = effect { throw InputFault("must not be another delay", at: here) }
         then = effect
       }
       self = .request(.delay(milliseconds: UInt64(milliseconds), then: then))
@@ -99,7 +99,7 @@ extension FaultEffect {
         throw InputFault("must have a reason or a status", at: reader.place)
       }
       throw reader.fault(
-        "reason", "\"\(text)\" is not one of Apple's, so a status is needed as well")
+        "reason", "\"\(text)\" is not one of Apple's reasons, so a status is required")
     }
     return PlannedFault.Answer(
       status: UInt16(status), reason: text ?? "",
@@ -107,7 +107,7 @@ extension FaultEffect {
       retryAfterSeconds: try reader.integer("retryAfterSeconds", 0...86_400).map(Int.init))
   }
 
-  /// Since when a token is dead.
+  /// When the token became invalid.
   private static func timestamp(_ reader: inout FieldReader) throws(InputFault) -> Int64? {
     try reader.integer("timestampMilliseconds", 0...Int64.max)
   }

@@ -3,25 +3,25 @@ import ApusModel
 package import ApusServer
 package import ApusWire
 
-/// What goes wrong where a rule says so.
+/// The effect of a fault rule.
 package enum FaultEffect: Sendable, Hashable {
-  /// With one request.
+  /// On one request.
   case request(PlannedFault.Effect)
-  /// The device that the push is for goes offline, before the push is judged.
+  /// The push's device goes offline before the service decides on the push.
   case deviceOffline
-  /// With every provider's connection that is opened while the rule is there.
+  /// On every provider connection opened while the rule is armed.
   case opening(RehearsedOpening)
 }
 
-/// When something goes wrong, and what. A value: the same pushes in the same order meet the same faults.
+/// A rule for faults. Deterministic: the same pushes in the same order get the same faults.
 package struct FaultRule: Sendable {
   package enum Trigger: Sendable, Hashable {
     case always
-    /// The n-th push that matches, from 1, and no other.
+    /// Only the n-th matching push, counted from 1.
     case nth(Int)
-    /// Every n-th.
+    /// Every n-th matching push.
     case every(Int)
-    /// Of a share of them, from 0 to 1, which ones following from the seed.
+    /// A share of the matching pushes, from 0 to 1, selected by the seed.
     case rate(Double, seed: UInt64)
   }
 
@@ -29,14 +29,14 @@ package struct FaultRule: Sendable {
   package var name: String
   package var matcher: Matcher
   package var trigger: Trigger
-  /// How often it strikes at most; nil for no limit.
+  /// Maximum number of applications; nil for no limit.
   package var times: Int?
   package var effect: FaultEffect
-  /// The effect as it was written.
+  /// The effect as written.
   package var effectSource: JSONValue
-  /// Pushes that matched so far.
+  /// Number of pushes that matched so far.
   package private(set) var matched = 0
-  /// Those that it struck.
+  /// Number of pushes to which the effect was applied.
   package private(set) var struck = 0
   private var generator: SeededGenerator
 
@@ -65,8 +65,8 @@ package struct FaultRule: Sendable {
     }
     if case .opening = self.effect, trigger != .always || times != nil || !matcher.isEmpty {
       throw InputFault(
-        "is of connections, which are opened before any push: it takes no match, nth, every, rate "
-          + "or times", at: reader.place(of: "effect"))
+        "applies to connections, which are opened before any push, so match, nth, every, rate "
+          + "and times are not allowed", at: reader.place(of: "effect"))
     }
   }
 
@@ -77,10 +77,10 @@ package struct FaultRule: Sendable {
     let seed = try reader.integer("seed", 0...Int64.max)
     let given = [("nth", nth != nil), ("every", every != nil), ("rate", rate != nil)].filter(\.1)
     guard given.count <= 1 else {
-      throw reader.fault(given[1].0, "cannot stand beside \(given[0].0)")
+      throw reader.fault(given[1].0, "cannot be combined with \(given[0].0)")
     }
     guard seed == nil || rate != nil else {
-      throw reader.fault("seed", "has no meaning without rate")
+      throw reader.fault("seed", "has no effect without rate")
     }
     if let nth { return .nth(Int(nth)) }
     if let every { return .every(Int(every)) }
@@ -93,7 +93,7 @@ package struct FaultRule: Sendable {
     return false
   }
 
-  /// Whether it strikes a push, which counts as seen by it.
+  /// Whether the rule applies to a push. Counts the push.
   package mutating func strikes(_ facts: MatchFacts) -> Bool {
     if case .opening = effect { return false }
     guard matcher.matches(facts) else { return false }
@@ -104,7 +104,7 @@ package struct FaultRule: Sendable {
     case .nth(let number): isMeant = matched == number
     case .every(let number): isMeant = matched % number == 0
     case .rate(let rate, _):
-      // One number for each push that matches, struck or not. 53 bits, as a Double has them.
+      // One random number for each matching push, with the 53 bits of a Double.
       isMeant = Double(generator.next() >> 11) * 0x1p-53 < rate
     }
     if let times, struck >= times { return false }

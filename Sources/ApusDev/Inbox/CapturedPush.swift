@@ -2,26 +2,26 @@ import ApusDevice
 package import ApusModel
 package import ApusServer
 
-/// A push as its provider sent it, with what became of it.
+/// A push as its provider sent it, with its outcome.
 package struct CapturedPush: Sendable {
   package struct State: Sendable, Hashable {
     package var state: DeliveryState
     /// Unix milliseconds of the service's clock.
     package var milliseconds: Int64
-    /// Why, for a person; empty where the state says it all.
+    /// The cause as text; empty if the state says enough.
     package var cause: String
   }
 
-  /// Counts from 1 as long as the stand-in runs, also over `clear`.
+  /// Counted from 1 since the start of the service; `clear` does not reset it.
   package var number: UInt64
   package var exchange: ProviderExchange
-  /// The virtual device that it is for; nil where the token leads to none.
+  /// The virtual device of the token; nil if there is none.
   package var device: String?
   package var violations: [Violation] = []
   package var states: [State] = []
-  /// What the device showed; nil while it has not come there.
+  /// What the device showed; nil until the push arrives there.
   package var shown: Rendering?
-  /// As a phone would show it in the device's language, whether or not it came there.
+  /// What a phone would show in the device's language, whether or not the push arrives.
   package var preview: Rendering?
 
   package init(number: UInt64, exchange: ProviderExchange) {
@@ -31,7 +31,7 @@ package struct CapturedPush: Sendable {
 
   package var request: ProviderRequest { exchange.request }
 
-  /// What a matcher sees.
+  /// The facts for matchers.
   package var facts: MatchFacts {
     var facts = MatchFacts(exchange.request, device: device, preview: preview)
     facts.apnsID = exchange.apnsID ?? facts.apnsID
@@ -40,13 +40,13 @@ package struct CapturedPush: Sendable {
     return facts
   }
 
-  /// Bytes of memory that it takes, roughly.
+  /// Approximate memory in bytes.
   var cost: Int {
     Self.fixedCost + request.payload.count * 2 + request.path.utf8.count + request.token.utf8.count
       + request.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 48 }
   }
 
-  // What the structures themselves take, measured with small pushes.
+  // The size of the structures, measured with small pushes.
   private static let fixedCost = 1600
 }
 
@@ -69,11 +69,11 @@ extension MatchFacts {
 }
 
 extension ProviderInterface {
-  /// As the API calls it.
+  /// The name in the API.
   var text: String { self == .http2 ? "http2" : "binary" }
 }
 
 extension ProviderExchange {
-  /// Whether a token was found to be dead (410).
+  /// Whether the response was 410, so the token is invalid.
   var saysDead: Bool { status == Int(Reason.unregistered.status) && request.interface == .http2 }
 }

@@ -1,10 +1,10 @@
 import ApusModel
 import ApusServer
 
-/// Holds providers against the rules that a single push does not show. A value: times are those of the pushes.
+/// Checks providers against the rules that concern several pushes. It has no clock; times are those of the pushes.
 struct ConnectionWatch: Sendable {
   private struct Peer {
-    /// When connections ended that had carried one push each, the latest last.
+    /// End times of connections that carried a single push, latest last.
     var single: [Int64] = []
   }
 
@@ -29,17 +29,17 @@ struct ConnectionWatch: Sendable {
   private var refusals: [String: Refusal] = [:]
   private var deadTokens: [String: Int64] = [:]
 
-  /// Entries of each table; beyond it the table begins anew.
+  /// Maximum entries of each table; a full table is cleared.
   private static let capacity = 10_000
-  /// Connections for a push each that are let pass, and within which time.
+  /// Allowed number of connections with a single push, and the time window.
   static let singlesAllowed = 2
   static let singleMilliseconds: Int64 = 60_000
-  /// "Handling notification responses from APNs" asks for patience; a second is none.
+  /// Retries faster than this violate the advice to wait. Source: Handling notification responses from APNs.
   static let patienceMilliseconds: Int64 = 1000
-  /// Characters of a text of which a phone shows the beginning alone.
+  /// Characters after which a phone truncates a text.
   static let textCharacters = 178
 
-  /// Looks at a push that was answered.
+  /// Checks a push after its response.
   mutating func note(_ exchange: ProviderExchange, number: UInt64) -> [Violation] {
     var found: [Violation] = []
     if exchange.request.interface == .http2 {
@@ -58,9 +58,9 @@ struct ConnectionWatch: Sendable {
     connections[id]?.last = number
   }
 
-  /// A connection has ended.
+  /// Checks a connection that has ended.
   ///
-  /// - Returns: The push that it carried, with what is wrong about that.
+  /// - Returns: The push that it carried, and the violation.
   mutating func closed(
     _ connection: RehearsedConnection, nowMilliseconds: Int64
   ) -> (number: UInt64, violation: Violation)? {
@@ -81,9 +81,9 @@ struct ConnectionWatch: Sendable {
       ended.last,
       Violation(
         .connectionPerPush,
-        "its connection carried no other push, like those of others in the last minute. Keep "
-          + "connections open: handshakes cost more than pushes, and APNs takes many of them for "
-          + "an attack.")
+        "its connection carried no other push, and neither did others in the last minute. Keep "
+          + "connections open: handshakes cost more than pushes, and APNs treats rapid reconnects as an "
+          + "attack.")
     )
   }
 
@@ -97,15 +97,15 @@ struct ConnectionWatch: Sendable {
       keys[credential] = Key(issuedAtSeconds: issued)
       return nil
     }
-    // Several processes may have tokens that differ; an older one is nobody's refreshing.
+    // Several processes may use different tokens, so only a newer one is a refresh.
     guard issued > key.issuedAtSeconds else { return nil }
     keys[credential] = Key(issuedAtSeconds: issued)
     let distance = issued - key.issuedAtSeconds
     guard distance < Limits.providerTokenRefreshSeconds else { return nil }
     return Violation(
       .tokenRefreshedEarly,
-      "is \(distance) s younger than the one before it. Keep a provider token for 20 to 60 minutes: "
-        + "on one connection APNs answers an earlier one with "
+      "is only \(distance) s newer than the previous token. Keep a provider token for 20 to 60 minutes: "
+        + "on one connection APNs answers an earlier refresh with "
         + "\(Reason.tooManyProviderTokenUpdates.text).", at: "\(HeaderName.authorization.text)")
   }
 
@@ -123,8 +123,8 @@ struct ConnectionWatch: Sendable {
     guard waited >= 0, waited < Self.patienceMilliseconds else { return nil }
     return Violation(
       .retriedAtOnce,
-      "came again \(waited) ms after a refusal with status \(before.status). Wait longer from one "
-        + "attempt to the next, as long as retry-after says where it is there.")
+      "was retried \(waited) ms after a rejection with status \(before.status). Wait longer before each "
+        + "retry, and as long as retry-after says if present.")
   }
 
   private mutating func noteDeath(_ exchange: ProviderExchange) -> Violation? {
@@ -134,13 +134,13 @@ struct ConnectionWatch: Sendable {
       if deadTokens.count >= Self.capacity { deadTokens = [:] }
       deadTokens[token] = exchange.answeredMilliseconds
     } else {
-      // Registered again.
+      // The token was registered again.
       deadTokens[token] = nil
     }
     guard isKnown, exchange.saysDead else { return nil }
     return Violation(
       .deadTokenUsed,
-      "goes to a token that was answered with 410 before. Forget such a token unless the app "
-        + "registers it again later than the answer's timestamp.")
+      "goes to a token that got a 410 before. Delete such a token unless the app "
+        + "registers it again after the timestamp of that response.")
   }
 }

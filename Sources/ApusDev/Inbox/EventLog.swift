@@ -1,4 +1,4 @@
-/// Something that whoever watches the stand-in is told.
+/// An event of the development service.
 enum DevEvent: Sendable, Hashable {
   case push(UInt64)
   case update(UInt64)
@@ -19,11 +19,11 @@ enum DevEvent: Sendable, Hashable {
   }
 }
 
-/// The latest events, each with its number, for those who come back and want to go on. A value.
+/// The latest events with their numbers, so that readers can continue after a reconnect.
 struct EventLog: Sendable {
   private var events: [DevEvent] = []
   private var head = 0
-  /// The number of `events[0]`. Numbers begin anew with each run, far from those of the run before.
+  /// The number of `events[0]`. Each run begins with a number far from those of the previous run.
   private var base: UInt64
   private let capacity: Int
 
@@ -32,9 +32,9 @@ struct EventLog: Sendable {
     self.capacity = capacity
   }
 
-  /// What the next event will have.
+  /// The number of the next event.
   var next: UInt64 { base + UInt64(events.count) }
-  /// Of the oldest that is there.
+  /// The number of the oldest kept event.
   var first: UInt64 { base + UInt64(head) }
 
   mutating func append(_ event: DevEvent) {
@@ -46,7 +46,7 @@ struct EventLog: Sendable {
     head = 0
   }
 
-  /// From that number on; nil where some of them are gone, or it is of another run.
+  /// The events from `number` on; nil if some were dropped, or if the number belongs to another run.
   func from(_ number: UInt64) -> ArraySlice<DevEvent>? {
     guard number >= first, number <= next else { return nil }
     return events[Int(number - base)...]

@@ -1,6 +1,6 @@
 package import ApusWire
 
-/// What a matcher can look at.
+/// The facts of a push that a matcher can check.
 package struct MatchFacts: Sendable {
   package var token: String
   package var topic: String?
@@ -13,23 +13,23 @@ package struct MatchFacts: Sendable {
   package var title: String?
   package var subtitle: String?
   package var body: String?
-  /// Nil before the answer, and of what was accepted.
+  /// Nil before the response and for accepted pushes.
   package var reason: String?
-  /// Nil before the answer.
+  /// Nil before the response.
   package var status: Int?
   package var payload: [UInt8]
 }
 
-/// Says which pushes are meant: an object of fields, all of which must match.
+/// Selects pushes: an object of fields, all of which must match.
 ///
 /// `{"topic": "com.example.app", "payload.aps.alert.title": {"contains": "Hello"}}`
 ///
-/// A field's value is what it must be, or an object with one of `equals`, `contains`, `startsWith`, `regex`, `oneOf`
-/// and `exists`. Unknown fields are refused.
+/// A field's value is the required value, or an object with one of `equals`, `contains`, `startsWith`, `regex`,
+/// `oneOf` and `exists`. Unknown fields are rejected.
 package struct Matcher: Sendable {
   enum Subject: Sendable, Hashable {
     case field(Field)
-    /// The names from the payload on.
+    /// The path inside the payload.
     case payload([String])
   }
 
@@ -37,7 +37,7 @@ package struct Matcher: Sendable {
     case token, topic, pushType, environment, interface, device, collapseID, apnsID
     case title, subtitle, body, reason, status
 
-    /// Whether it is known before the push is answered.
+    /// Whether the field is known before the response.
     var isOfRequest: Bool { self != .reason && self != .status }
   }
 
@@ -51,7 +51,7 @@ package struct Matcher: Sendable {
   }
 
   private var clauses: [(subject: Subject, condition: Condition)] = []
-  /// As it was written.
+  /// The matcher as written.
   package let source: JSONValue
 
   /// Whether it has no condition.
@@ -62,7 +62,7 @@ package struct Matcher: Sendable {
 
   private init() { source = .object(JSONObject()) }
 
-  /// - Parameter ofRequests: for rules that are looked at before the answer: it has no `reason` and no `status`.
+  /// - Parameter ofRequests: For rules that are checked before the response: no `reason` and no `status`.
   package init(
     _ value: JSONValue, at place: [JSONStep] = [], ofRequests: Bool = false
   ) throws(InputFault) {
@@ -89,7 +89,7 @@ package struct Matcher: Sendable {
     guard let field = fields.first(where: { $0.rawValue == name }) else {
       let names = fields.map(\.rawValue).joined(separator: ", ")
       throw InputFault(
-        "is no field of a push; there are \(names), and paths such as payload.aps.alert.title",
+        "is not a field of a push; the fields are \(names), and paths such as payload.aps.alert.title",
         at: place)
     }
     return .field(field)
@@ -121,7 +121,8 @@ package struct Matcher: Sendable {
     case ("exists", _): throw InputFault("must be true or false", at: here)
     default:
       throw InputFault(
-        "is no condition; there are equals, contains, startsWith, regex, oneOf and exists", at: here
+        "is not a condition; the conditions are equals, contains, startsWith, regex, oneOf and exists",
+        at: here
       )
     }
   }
@@ -164,7 +165,7 @@ package struct Matcher: Sendable {
     return text.map(JSONValue.string)
   }
 
-  /// Keys may have full stops themselves: the longest name that is there counts.
+  /// Keys may contain dots themselves: the longest existing key is used.
   private static func find(_ path: ArraySlice<String>, in value: JSONValue) -> JSONValue? {
     guard let first = path.first else { return value }
     if let elements = value.array {
@@ -199,7 +200,7 @@ package struct Matcher: Sendable {
     }
   }
 
-  /// Numbers by their value, objects whatever the order of their members.
+  /// Compares numbers by value, and objects without regard to the order of members.
   private static func isSame(_ left: JSONValue, _ right: JSONValue) -> Bool {
     switch (left, right) {
     case (.integer, .number), (.number, .integer): left.number == right.number

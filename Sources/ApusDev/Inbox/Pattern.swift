@@ -1,15 +1,15 @@
 import Glibc
 
-/// An extended regular expression of POSIX (`man 7 regex`), over the bytes of a text.
+/// A POSIX extended regular expression (`man 7 regex`) on the bytes of a text.
 @safe final class Pattern: @unchecked Sendable {
   let text: String
   private let compiled: UnsafeMutablePointer<regex_t>
 
-  /// Bytes of a pattern: what one compiles to grows with its repetitions.
+  /// Maximum bytes of a pattern: the compiled size grows with its repetitions.
   static let maximumBytes = 200
   private static let maximumRepetitions = 2
 
-  /// - Throws: What is wrong with it, in the words of the C library.
+  /// - Throws: The error message of the C library.
   init(_ text: String) throws(InputFault) {
     guard text.utf8.count <= Self.maximumBytes, !text.utf8.contains(0) else {
       throw InputFault("must be a pattern of at most \(Self.maximumBytes) bytes")
@@ -24,7 +24,7 @@ import Glibc
       unsafe regerror(code, compiled, &message, message.count)
       unsafe compiled.deallocate()
       let words = message.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
-      throw InputFault("is no regular expression: \(String(decoding: words, as: UTF8.self))")
+      throw InputFault("is not a regular expression: \(String(decoding: words, as: UTF8.self))")
     }
     self.text = text
     unsafe self.compiled = compiled
@@ -35,6 +35,6 @@ import Glibc
     unsafe compiled.deallocate()
   }
 
-  /// Whether it is found anywhere in the text.
+  /// Whether the pattern matches anywhere in the text.
   func matches(_ text: String) -> Bool { unsafe regexec(compiled, text, 0, nil, 0) == 0 }
 }

@@ -1,14 +1,14 @@
-/// The captured pushes, the newest kept as long as there is room. A value.
+/// The newest captured pushes, up to a limit.
 struct PushInbox: Sendable {
   private(set) var keep: Int
   private(set) var keepBytes: Int
-  /// Those from `head` on are there, in the order of their numbers.
+  /// Elements from `head` on are kept, in the order of their numbers.
   private var pushes: [CapturedPush?] = []
   private var head = 0
   /// The number of `pushes[0]`.
   private var base: UInt64 = 1
   private(set) var bytes = 0
-  /// Pushes since the start.
+  /// Number of pushes since the start.
   private(set) var total: UInt64 = 0
 
   init(keep: Int, keepBytes: Int) {
@@ -18,14 +18,14 @@ struct PushInbox: Sendable {
 
   var count: Int { pushes.count - head }
   var nextNumber: UInt64 { base + UInt64(pushes.count) }
-  /// Of the oldest that is there.
+  /// The number of the oldest kept push.
   var firstNumber: UInt64 { base + UInt64(head) }
 
-  /// Takes a push in, whose number is `nextNumber`.
+  /// Appends a push, whose number must be `nextNumber`.
   ///
-  /// - Returns: Those that had to go.
+  /// - Returns: The pushes dropped to make room.
   mutating func append(_ push: CapturedPush) -> [CapturedPush] {
-    precondition(push.number == nextNumber, "pushes are numbered one after the other")
+    precondition(push.number == nextNumber, "push numbers must be consecutive")
     pushes.append(push)
     total += 1
     bytes += push.cost
@@ -61,26 +61,26 @@ struct PushInbox: Sendable {
     return pushes[Int(number - base)]
   }
 
-  /// Changes a push that is there; its size stays.
+  /// Changes a kept push; its size must not change.
   mutating func update(_ number: UInt64, _ body: (inout CapturedPush) -> Void) -> Bool {
     guard number >= firstNumber, number < nextNumber else { return false }
     let index = Int(number - base)
     guard var push = pushes[index] else { return false }
-    // Taken out for the time, so that its arrays are changed in place.
+    // Removed temporarily, so that its arrays are changed in place.
     pushes[index] = nil
     body(&push)
     pushes[index] = push
     return true
   }
 
-  /// Those from `number` on, oldest first.
+  /// The pushes from `number` on, oldest first.
   func from(_ number: UInt64) -> some Sequence<CapturedPush> {
     pushes[min(pushes.count, max(head, Int(clamping: Int64(clamping: number) - Int64(base))))...]
       .lazy
       .compactMap { $0 }
   }
 
-  /// The newest first, those before `number` alone where it is given.
+  /// The pushes, newest first; only those before `number` if given.
   func newestFirst(before number: UInt64? = nil) -> some Sequence<CapturedPush> {
     let end = number.map { Int(clamping: Int64(clamping: $0) - Int64(base)) } ?? pushes.count
     return pushes[head..<min(pushes.count, max(head, end))].reversed().lazy.compactMap { $0 }

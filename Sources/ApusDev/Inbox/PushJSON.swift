@@ -4,7 +4,7 @@ import ApusServer
 import ApusWire
 
 extension CapturedPush {
-  /// The push as the API shows it.
+  /// Writes the push as the API returns it.
   ///
   /// - Parameter curl: The command that sends it again.
   func write(to writer: inout JSONWriter, curl: String) {
@@ -47,7 +47,7 @@ extension CapturedPush {
     writer.endObject()
   }
 
-  /// What a list shows of the push: for who follows a thousand of them a second.
+  /// Writes only what a list shows of the push, for readers that follow a thousand pushes per second.
   func writeBrief(to writer: inout JSONWriter) {
     writer.beginObject()
     writer.integer("number", Int64(clamping: number))
@@ -90,7 +90,7 @@ extension CapturedPush {
     if let preview { preview.write(to: &writer) } else { writer.null() }
   }
 
-  /// A provider token without its signature: what is shown, or lands in a log, is then nobody's credential.
+  /// Removes the signature of a provider token, so that shown or logged values are not credentials.
   private static func harmless(_ header: ProviderRequest.Header) -> String {
     guard header.name == "\(HeaderName.authorization.text)" else { return header.value }
     guard let dot = header.value.lastIndex(of: ".") else { return header.value }

@@ -1,11 +1,12 @@
 import ApusDevice
 import ApusServer
-/// What the list of pushes is narrowed down to.
+
+/// A filter for the list of pushes.
 struct PushQuery: Sendable {
   enum Verdict: Sendable, Hashable {
     case accepted
     case refused
-    /// Struck by a rule.
+    /// A fault rule applied.
     case fault
     case violations
     case status(Int)
@@ -22,7 +23,7 @@ struct PushQuery: Sendable {
     }
   }
 
-  /// Bytes that are found anywhere in the push, letters of ASCII in either case.
+  /// Bytes to find anywhere in the push; ASCII letters match in either case.
   var text: [UInt8] = []
   var token: String?
   var topic: String?

@@ -4,11 +4,10 @@ import ApusServer
 import ApusWeb
 import Synchronization
 
-/// Where everything about pushes comes together: what workers and devices report goes into a queue, and from there,
-/// in order, into the inbox, by whoever comes first: the stand-in's loop, or somebody who asks and must not see less
-/// than what was answered already.
+/// Collects everything about pushes. Reports of workers and devices go into a queue. The loop, or a query, moves them
+/// in order into the inbox, so that a query sees every push that was answered before it.
 final class PushRecorder: Sendable {
-  /// What was reported.
+  /// A report.
   enum Note: Sendable {
     case answered(ProviderExchange)
     case ledger([LedgerEvent], milliseconds: Int64)
@@ -19,7 +18,7 @@ final class PushRecorder: Sendable {
 
   private struct Queue {
     var notes: [Note] = []
-    /// Notes for which there was no room.
+    /// Number of reports dropped because the queue was full.
     var dropped: UInt64 = 0
     var isAnnounced = false
   }
@@ -27,10 +26,10 @@ final class PushRecorder: Sendable {
   private let queue = Mutex(Queue())
   let state: Monitor<RecorderState>
   private let book: DeviceBook
-  /// Called, on any thread, when there is something to be recorded or told.
+  /// Called on any thread when there are new reports or events.
   private let announce: @Sendable () -> Void
 
-  /// Notes that may wait: at most some seconds' worth.
+  /// Maximum queued reports, enough for some seconds.
   private static let queueCapacity = 100_000
 
   init(
@@ -42,7 +41,7 @@ final class PushRecorder: Sendable {
     self.announce = announce
   }
 
-  /// From any thread; never waits for whoever records or reads.
+  /// May be called from any thread; never waits for readers.
   func note(_ note: Note) {
     let mustAnnounce = queue.withLock { queue in
       guard queue.notes.count < Self.queueCapacity else {
@@ -56,7 +55,7 @@ final class PushRecorder: Sendable {
     if mustAnnounce { announce() }
   }
 
-  /// Records what waits.
+  /// Records the queued reports.
   func drain() {
     state.notify { state in
       let (notes, dropped) = queue.withLock { queue in
@@ -72,7 +71,7 @@ final class PushRecorder: Sendable {
     }
   }
 
-  /// The same, and wakes those who tell others.
+  /// The same, and wakes the event feed.
   private func catchUp() {
     drain()
     announce()
@@ -97,7 +96,7 @@ final class PushRecorder: Sendable {
     }
   }
 
-  // MARK: Asking
+  // MARK: Queries
 
   func read<Answer>(_ body: (RecorderState) -> Answer) -> Answer {
     catchUp()
@@ -114,14 +113,14 @@ final class PushRecorder: Sendable {
 
   struct Found: Sendable {
     var pushes: [CapturedPush]
-    /// Pushes that were looked at, matching or not.
+    /// Number of examined pushes, matching or not.
     var seen: Int
     var isComplete: Bool
   }
 
-  /// Waits until so many pushes match, for so long at most.
+  /// Waits until the given number of pushes match, or until the timeout.
   ///
-  /// - Parameter after: those alone whose number is larger.
+  /// - Parameter after: Only pushes with a larger number count.
   func wait(
     _ matcher: Matcher, count: Int, timeoutMilliseconds: Int64, after: UInt64?
   ) -> Found {
@@ -155,6 +154,6 @@ final class PushRecorder: Sendable {
     }
   }
 
-  /// Nobody waits any more.
+  /// Ends all waits.
   func stop() { state.notify { $0.isStopping = true } }
 }

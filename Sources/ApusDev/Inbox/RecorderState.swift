@@ -3,25 +3,25 @@ import ApusCore
 import ApusModel
 import ApusServer
 
-/// The inbox with what belongs to it. A value behind the recorder's lock.
+/// The inbox and related state, protected by the recorder's lock.
 struct RecorderState: Sendable {
   private(set) var inbox: PushInbox
   var events: EventLog
   var report = ViolationReport()
   var isStopping = false
-  /// Notes for which there was no room.
+  /// Number of reports dropped because the queue was full.
   var dropped: UInt64 = 0
   private(set) var accepted: UInt64 = 0
   private(set) var refused: UInt64 = 0
   private(set) var faults: UInt64 = 0
   private var watch = ConnectionWatch()
-  /// The latest push of each notification that is in the inbox.
+  /// The number of the latest push of each notification in the inbox.
   private var numbers: [NotificationID: UInt64] = [:]
-  /// What was told of notifications before their provider was answered: a device may well be faster.
+  /// Reports about notifications before the provider's response; a device can be faster.
   private var early: [NotificationID: Early] = [:]
   private var earlyOrder: [NotificationID] = []
   private var updated: Set<UInt64> = []
-  /// Devices that show something new.
+  /// Devices with new notifications.
   private var touched: Set<String> = []
 
   private struct Early {
@@ -29,7 +29,7 @@ struct RecorderState: Sendable {
     var shown: Rendering?
   }
 
-  /// Notifications that may be ahead of their answers.
+  /// Maximum number of notifications with early reports.
   private static let earlyCapacity = 16_384
 
   init(keep: Int, keepBytes: Int, firstEvent: UInt64) {
@@ -55,10 +55,10 @@ struct RecorderState: Sendable {
     events.append(.push(push.number))
   }
 
-  /// The latest push of a notification.
+  /// The number of the latest push of a notification.
   func number(of id: NotificationID) -> UInt64? { numbers[id] }
 
-  /// The ledger's lines name a notification by its own id and by its `apns-id`, devices by the latter.
+  /// The ids of a push: ledger lines have its unique id and its `apns-id`, devices only the latter.
   private static func ids(of push: CapturedPush) -> [NotificationID] {
     let texts = [push.exchange.uniqueID, push.exchange.apnsID]
     var ids = texts.compactMap { text in
@@ -84,7 +84,7 @@ struct RecorderState: Sendable {
       collapseIDByteCount: request.collapseID?.utf8.count,
       nowSeconds: request.receivedMilliseconds / 1000)
     let findings = PayloadLint.findings(in: request.payload.span, context).filter {
-      // The binary interface has no place for a type.
+      // The binary interface has no push type.
       request.interface == .http2 || $0.rule != .pushTypeMissing
     }
     var violations = findings.map(Violation.init)
@@ -92,13 +92,13 @@ struct RecorderState: Sendable {
       violations.append(
         Violation(
           .textLong,
-          "has \(body.count) characters; a phone shows about \(ConnectionWatch.textCharacters) "
-            + "of them, and the rest when it is opened.", at: "aps.alert.body"))
+          "has \(body.count) characters; a phone shows about \(ConnectionWatch.textCharacters), "
+            + "and the rest when the notification is opened.", at: "aps.alert.body"))
     }
     return violations
   }
 
-  // MARK: What comes later
+  // MARK: Later reports
 
   mutating func note(_ event: LedgerEvent, _ milliseconds: Int64) {
     let state = CapturedPush.State(
@@ -110,7 +110,7 @@ struct RecorderState: Sendable {
         return
       }
     }
-    // Under the name that the answer is sure to have.
+    // Under the id that the response always has.
     withEarly(event.facts.id) { $0.states.append(state) }
   }
 
@@ -142,13 +142,13 @@ struct RecorderState: Sendable {
     updated.insert(number)
   }
 
-  /// Tells each push once that changed, however often.
+  /// Reports each changed push once.
   mutating func endBatch() {
     for number in updated.sorted() { events.append(.update(number)) }
     for device in touched.sorted() { events.append(.device(device)) }
     updated.removeAll(keepingCapacity: true)
     touched.removeAll(keepingCapacity: true)
-    // What was answered leaves its place in the order.
+    // Removes answered notifications from the order.
     if earlyOrder.count > 2 * early.count + 1024 { earlyOrder.removeAll { early[$0] == nil } }
   }
 

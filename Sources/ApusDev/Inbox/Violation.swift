@@ -1,12 +1,12 @@
 package import ApusModel
 
-/// Something that is wrong with a push, or with the way in which it was sent, whether or not it was accepted.
+/// A problem of a push, or of the way it was sent, whether or not it was accepted.
 package struct Violation: Sendable, Hashable {
-  /// A rule's name: a `LintRule`'s or a `ConnectionRule`'s.
+  /// The name of a `LintRule` or a `ConnectionRule`.
   package var rule: String
   package var severity: LintRule.Severity
   package var message: String
-  /// Where in the push: a header field's name, or a path into the payload.
+  /// The position in the push: a header field's name, or a path into the payload.
   package var path: String?
 
   package init(_ finding: LintFinding) {
@@ -24,22 +24,22 @@ package struct Violation: Sendable, Hashable {
   }
 }
 
-/// What a single push does not show: how its provider behaves from one to the next.
+/// Rules about the behaviour of a provider across several pushes.
 package enum ConnectionRule: String, Sendable, CaseIterable {
-  /// One connection after the other is opened for a push each.
+  /// The provider opens a connection for each push.
   case connectionPerPush = "connection-per-push"
-  /// A new provider token within 20 minutes of the one before.
+  /// The provider uses a new provider token within 20 minutes of the previous one.
   case tokenRefreshedEarly = "provider-token-refreshed-early"
-  /// Sent again at once after a refusal that asks for patience (429, 500, 503).
+  /// The provider retries at once after a rejection that requires waiting (429, 500, 503).
   case retriedAtOnce = "retried-at-once"
-  /// Sent again although the answer was that the token is dead (410).
+  /// The provider sends again although the response said that the token is invalid (410).
   case deadTokenUsed = "dead-token-used"
-  /// The visible text is longer than what a phone shows of it.
+  /// The visible text is longer than a phone shows.
   case textLong = "text-long"
 
   package var severity: LintRule.Severity { self == .textLong ? .note : .warning }
 
-  /// Where it comes from, for a report.
+  /// The document with the rule, for reports.
   package var source: String {
     switch self {
     case .connectionPerPush, .tokenRefreshedEarly:

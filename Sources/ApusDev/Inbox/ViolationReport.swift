@@ -2,7 +2,7 @@ import ApusModel
 import ApusServer
 import ApusWire
 
-/// Every violation since the start, counted by rule, with the first pushes that broke it. A value.
+/// All violations since the start, counted by rule, with the first pushes of each.
 struct ViolationReport: Sendable {
   struct Sample: Sendable {
     var number: UInt64
@@ -20,7 +20,7 @@ struct ViolationReport: Sendable {
 
   private var entries: [String: Entry] = [:]
 
-  /// Of each rule that many pushes are remembered.
+  /// Number of pushes kept per rule.
   private static let samples = 20
 
   init() {}
@@ -41,9 +41,9 @@ struct ViolationReport: Sendable {
     entries.values.reduce(0) { $1.severity == severity ? $0 + $1.count : $0 }
   }
 
-  /// Those that weigh as much as `severity` or more.
+  /// Number of violations with this severity or higher.
   func count(atLeast severity: LintRule.Severity) -> Int {
-    // They stand in the order of their weight, the heaviest first.
+    // The cases are in order of severity, highest first.
     let all = LintRule.Severity.allCases
     guard let last = all.firstIndex(of: severity) else { return 0 }
     return all[...last].reduce(0) { $0 + count($1) }
@@ -105,7 +105,7 @@ struct ViolationReport: Sendable {
 
   // MARK: As JUnit XML
 
-  /// A test case for each rule, so that reports of two runs have the same cases. A rule of weight `note` never fails.
+  /// A test case for each rule, so that reports of all runs have the same cases. A rule of severity `note` never fails.
   func junit() -> String {
     let rules =
       LintRule.allCases.map { ($0.rawValue, $0.severity) }
@@ -142,7 +142,7 @@ struct ViolationReport: Sendable {
       + "\(words)</failure>\n"
   }
 
-  /// Text in XML 1.0, which has no place for most control characters.
+  /// Escapes text for XML 1.0, which does not allow most control characters.
   static func escaped(_ text: String) -> String {
     text.unicodeScalars.reduce(into: "") { escaped, scalar in
       switch scalar {

@@ -32,8 +32,8 @@ struct DirectoryLock: ~Copyable {
         let holder = (try? Files.readText(path).trimmed).map(String.init) ?? ""
         throw DirectoryBusy(
           description:
-            "\(path) is held by \(holder.isEmpty ? "another process" : holder), for more than "
-            + "\(waitMilliseconds) ms; nothing was changed, try again when that has ended")
+            "\(holder.isEmpty ? "another process" : holder) has locked \(path) for more than "
+            + "\(waitMilliseconds) ms; nothing was changed, try again when it has ended")
       }
       triesLeft -= 1
       usleep(Self.retryMicroseconds)
@@ -95,7 +95,7 @@ package struct DirectoryIdentity: Sendable {
     let now = Place(path)
     if now == place { return nil }
     return
-      "the data directory \(path) was \(now == nil ? "deleted or moved away" : "replaced") while the "
-      + "service runs, and what is written now will be lost: put it back and restart the service"
+      "the data directory \(path) was \(now == nil ? "deleted or moved" : "replaced") while the "
+      + "service runs; new data will be lost: put it back and restart the service"
   }
 }

@@ -15,7 +15,7 @@ package struct IdentityFiles: Sendable {
   package func read() throws -> TLSIdentity {
     if !exist, Files.exists(request) {
       throw DirectoryProblem(
-        "the service has no certificate yet: have its authority sign \(request), and give the "
+        "the service has no certificate yet: have its authority sign \(request), and import the "
           + "certificate with apus cert --import FILE")
     }
     return TLSIdentity(

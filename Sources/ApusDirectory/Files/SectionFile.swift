@@ -54,7 +54,7 @@ package struct SectionFile: Sendable, Equatable {
       if line.isEmpty || line.first == "#" { continue }
       if line.first == "[" {
         guard line.last == "]", line.count > 2 else {
-          throw Fault(line: index + 1, problem: "a section looks like [kind name]")
+          throw Fault(line: index + 1, problem: "a section must have the form [kind name]")
         }
         let words = line.dropFirst().dropLast().split(separator: " ", maxSplits: 1)
         sections.append(
@@ -64,7 +64,7 @@ package struct SectionFile: Sendable, Equatable {
         continue
       }
       guard let equals = line.firstIndex(of: "=") else {
-        throw Fault(line: index + 1, problem: "a value looks like key = value")
+        throw Fault(line: index + 1, problem: "a value must have the form key = value")
       }
       let key = line[..<equals].trimmed
       guard !key.isEmpty else { throw Fault(line: index + 1, problem: "the key is missing") }

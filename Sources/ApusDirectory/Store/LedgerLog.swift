@@ -20,7 +20,7 @@ package final class LedgerLog {
     sealer = TokenSealer(trust.sealingKeys)
     guard Files.exists(data.storePath) else {
       throw DirectoryProblem(
-        "\(data.path) has no ledger: no service has run there, or only one that kept nothing "
+        "\(data.path) has no ledger: no service has run there, or only one that stored nothing "
           + "(--ephemeral)")
     }
     following = try StoreFollowing(data.storePath)

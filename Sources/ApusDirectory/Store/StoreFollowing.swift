@@ -39,7 +39,7 @@ final class StoreFollowing {
     let base = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
     var template = Array("\(base)/apus-log-XXXXXX".utf8CString)
     guard unsafe mkdtemp(&template) != nil else {
-      throw DirectoryProblem("no directory can be made in \(base): set TMPDIR to another one")
+      throw DirectoryProblem("cannot make a directory in \(base): set TMPDIR to another one")
     }
     return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }

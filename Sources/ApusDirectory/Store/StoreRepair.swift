@@ -19,8 +19,8 @@ extension DataDirectory {
   package func openStore(_ options: RocksOptions) throws -> RocksStore {
     guard !lacksItsStore else {
       throw DirectoryProblem(
-        "\(storePath) is missing or empty, and this data directory has had a store: mount what holds it or restore a "
-          + "backup; `apus store --accept-loss` begins without the notifications and device tokens that were in it"
+        "\(storePath) is missing or empty, but this data directory has had a store: mount its volume or restore a "
+          + "backup; `apus store --accept-loss` makes a new store and loses all notifications and device tokens"
       )
     }
     let store: RocksStore
@@ -29,7 +29,7 @@ extension DataDirectory {
       let findings = StoreSurvey(path: storePath).findings.map { "\n  \($0)" }.joined()
       throw DirectoryProblem(
         "the store \(storePath) is damaged (\(detail)): restore a backup, or run `apus store --accept-loss`, which "
-          + "keeps a copy and goes on with what can be read" + findings)
+          + "keeps a copy and continues with what can be read" + findings)
     }
     if !Files.exists(storeMark) { _ = try DurableFile.create([], at: storeMark) }
     return store
@@ -84,7 +84,7 @@ extension DataDirectory {
       let (store, lost) = try RocksStore.openAcceptingLoss(path: storePath, options: options)
       defer { store.close() }
       let count = try Self.notificationCount(in: store)
-      let tables = lost.map { "\($0.name): what was in it is lost: \($0.reason)" }
+      let tables = lost.map { "\($0.name): its contents are lost: \($0.reason)" }
       return StoreRepair(
         copy: copy, notifications: count,
         messages: findings + tables + Self.shortfall(of: count, in: store) + messages.lines)
@@ -105,7 +105,7 @@ extension DataDirectory {
     else { return [] }
     let pending = counters.reduce(0) { $0 + Int($1.counters.pending) } - superseded.count
     guard pending > count else { return [] }
-    return ["\(pending) notifications waited by the store's counters: \(pending - count) are lost"]
+    return ["lost notifications, by the store's counters: \(pending - count) of \(pending)"]
   }
 
   /// The engine writes new files when it opens a store, and never changes those that were there. So links are a copy,

@@ -88,7 +88,7 @@ package final class ExpiryWatch: Sendable {
     guard isNew else { return }
     log(
       mark <= 7 ? .warning : .notice,
-      left > 0 ? "certificate ends soon" : "certificate has ended",
+      left > 0 ? "certificate expires soon" : "certificate has expired",
       .text("kind", entry.kind.rawValue), .text("name", entry.name),
       .number("days_left", max(0, left / 86_400)),
       .text("ends", Log.timestamp(entry.notAfter * 1000)),
@@ -127,7 +127,7 @@ package final class ExpiryWatch: Sendable {
     case .server: "apus rotate server"
     case .authority: "apus rotate service-authority, or device-authority"
     case .provider: "apus cert, and give it to the provider"
-    case .device: "the device renews it, or gets another with apus device"
+    case .device: "the device renews it, or needs another from apus device"
     }
   }
 

@@ -50,7 +50,7 @@ extension DataDirectory {
     guard own.isAuthority, own.keyKind.isStrong else {
       throw DirectoryProblem(
         "\(which.title): the first certificate must be that of an authority (CA:TRUE, keyCertSign) "
-          + "with a key of ECDSA P-256 or RSA of 2048 bits or more")
+          + "with an ECDSA P-256 key or an RSA key of 2048 bits or more")
     }
     guard own.isValid(now: nowSeconds) else {
       throw DirectoryProblem("\(which.title): its certificate is not valid now")
@@ -59,7 +59,7 @@ extension DataDirectory {
     for certificate in above {
       guard certificate.isAuthority, lower.leads(to: [certificate], for: .authority) else {
         throw DirectoryProblem(
-          "\(which.title): behind its own certificate must stand that of who issued it, and so on "
+          "\(which.title): each certificate must be followed by that of its issuer, up "
             + "to the root")
       }
       lower = certificate
@@ -153,7 +153,7 @@ extension DataDirectory {
       let chain = try Certificate.all(pem: pem)
       let certificate = chain[0]
       guard certificate.isValid(now: nowSeconds) else {
-        throw DirectoryProblem("the certificate is not valid now: it has ended, or begins later")
+        throw DirectoryProblem("the certificate has expired or is not valid yet")
       }
       for files in [serverFiles, serverRSAFiles] {
         guard let key = try key(files.nextKey, of: certificate) else { continue }
@@ -182,7 +182,7 @@ extension DataDirectory {
           certificate: certificate, certificateFile: "\(base).crt", keyFile: keyFile, isOwn: false)
       }
       throw DirectoryProblem(
-        "no key here is the certificate's: import what an authority made of a request from here "
+        "no key here matches the certificate: import a certificate issued for a request made here "
           + "(apus cert --csr-out, apus device --csr-out, apus rotate server)")
     }
   }
@@ -209,7 +209,7 @@ extension DataDirectory {
         for: purpose ?? (isServer ? .server : .client))
     else {
       throw DirectoryProblem(
-        "the certificate does not come from \(authorityCertificate(which)), or is not for "
+        "\(authorityCertificate(which)) did not issue the certificate, or it is not for "
           + ((purpose ?? (isServer ? .server : .client)) == .server
             ? "servers (extended key usage serverAuth)" : "clients (clientAuth)"))
     }
@@ -218,7 +218,7 @@ extension DataDirectory {
     do {
       _ = try ProviderCertificate(certificate)
     } catch {
-      throw DirectoryProblem("the certificate makes no provider: \(error)")
+      throw DirectoryProblem("the certificate is not valid for a provider: \(error)")
     }
   }
 }

@@ -42,8 +42,8 @@ extension DataDirectory {
       let used = Set(keys.map(\.id))
       guard let id = (1...UInt8.max).first(where: { !used.contains($0) }) else {
         throw DirectoryProblem(
-          "\(sealingFile) has \(used.count) keys, which is all that tokens can tell apart; "
-            + "take those out that no token of your providers begins with")
+          "\(sealingFile) has \(used.count) keys, the most that tokens can distinguish; "
+            + "remove keys whose number no token of your providers begins with")
       }
       try save(TokenSealingKeys(keys + [.random(id: id)]))
       return id
@@ -75,7 +75,7 @@ extension DataDirectory {
       }
       guard canIssue(as: which), which == .devices || !Files.exists(aboveFile) else {
         throw DirectoryProblem(
-          "the \(which.rawValue) authority is an operator's own: give its successor with --authority"
+          "the \(which.rawValue) authority is your own: give its successor with --authority"
         )
       }
       let old = try authority(which)
@@ -116,7 +116,7 @@ extension DataDirectory {
       let current = try issuingCertificate(of: which)
       let older = try certificates(of: which).filter { $0 != current }
       guard !older.isEmpty else {
-        throw DirectoryProblem("\(authorityCertificate(which)) has one authority only")
+        throw DirectoryProblem("\(authorityCertificate(which)) has only one authority")
       }
       let devices = which == .devices ? try devicesOfOlderAuthority() : []
       guard devices.isEmpty || locksOut else { throw DevicesWithoutCertificate(devices: devices) }
@@ -178,7 +178,7 @@ package struct DevicesWithoutCertificate: Error, CustomStringConvertible {
   /// What to do instead.
   package static let remedy =
     "They get a certificate of the new authority when they connect to the running service. Wait for "
-    + "them, or retire those that are gone"
+    + "them, or retire those that will not return"
 }
 
 extension DataDirectory.Authority {

@@ -69,7 +69,7 @@ package struct TicketKeyring: Sendable {
     } catch {
       // Without them all is well, but dearer for an hour.
       log(
-        .warning, "session ticket keys unreadable, new ones are made", .text("file", path),
+        .warning, "session ticket keys unreadable, made new ones", .text("file", path),
         .text("reason", "\(error)"))
       return []
     }
@@ -84,12 +84,12 @@ package struct TicketKeyring: Sendable {
     do {
       try Files.write(
         file.text(
-          heading: "Keys that session tickets are sealed with. The first one seals new tickets."),
+          heading: "Sealing keys of session tickets. The first one seals new tickets."),
         to: path, isPrivate: true)
     } catch {
       log(
         .warning,
-        "session ticket keys not kept: devices make whole handshakes after the next start",
+        "session ticket keys not saved: devices make full handshakes after the next start",
         .text("reason", "\(error)"))
     }
   }

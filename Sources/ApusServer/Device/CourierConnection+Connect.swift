@@ -71,7 +71,7 @@ extension CourierConnection {
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
     ).encode(to: &output)
-    end(reason: "a connection takes one connect message")
+    end(reason: "the device sent a second connect message")
   }
 
   func begin(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
@@ -126,7 +126,7 @@ extension CourierConnection {
     let old = worker.connection(at: device.connectionSlot)
     // Two workers may hand over connections of one device in another order than they accepted them.
     if let old, old.acceptedMilliseconds > connection.acceptedMilliseconds {
-      end(reason: "the device connected anew")
+      end(reason: "the device reconnected")
       return false
     }
     guard
@@ -136,7 +136,7 @@ extension CourierConnection {
       connection.logLimited(.warning, .tooManyTakeovers) {
         [.text("device", device.key.id.text)]
       }
-      end(reason: "this device connects from several places")
+      end(reason: "several clients use this device's identity")
       return false
     }
     worker.log(.info, "device took over", .text("device", device.key.id.text))

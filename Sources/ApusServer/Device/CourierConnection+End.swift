@@ -32,9 +32,9 @@ extension CourierConnection {
   func deadlineReached() {
     switch stage {
     case .awaitingConnect:
-      end(reason: stopReason?.rawValue ?? "no connect message came in time")
+      end(reason: stopReason?.rawValue ?? "no connect message in time")
     case .enrolling: enrolmentDeadlineReached()
-    case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter came in time")
+    case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter in time")
     case .serving:
       if let stopReason { return end(reason: stopReason.rawValue) }
       if let certificate, worker.certificateSeconds > certificate.notAfter {
@@ -43,7 +43,7 @@ extension CourierConnection {
       if let device { shard.deadlineReached(device) }
       setDeadline()
       if silenceSeconds <= worker.nowSeconds {
-        end(reason: "nothing was heard for too long")
+        end(reason: "the device was silent for too long")
       }
     case .handingOver: return
     case .over: connection.close()
@@ -92,7 +92,7 @@ extension CourierConnection {
   }
 
   /// A newer connection of the device took its place; its shard has moved on already or is about to.
-  func displace() { end(reason: "the device connected anew") }
+  func displace() { end(reason: "the device reconnected") }
 
   /// The operator says that the device is gone for good.
   func retire() { end(reason: "the device is retired") }

@@ -68,7 +68,7 @@ extension CourierConnection {
       let wait = Self.renewalLimit.waitMilliseconds(for: issuing.renewals, atMilliseconds: now)
       return renewed(
         CourierIssuance(
-          status: .refused, reason: .tooMany, text: Array("asked too often".utf8),
+          status: .refused, reason: .tooMany, text: Array("too many requests".utf8),
           retrySeconds: UInt32(clamping: max(wait / 1000, 60))))
     }
     issuing.isAsked = true

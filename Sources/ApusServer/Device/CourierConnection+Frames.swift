@@ -54,7 +54,7 @@ extension CourierConnection {
   func keepAlive(_ keepAlive: CourierKeepAlive, _ device: Device) {
     let now = Int64(worker.loop.nowMilliseconds)
     guard Self.keepAliveLimit.take(from: &keepAlives, atMilliseconds: now) else {
-      return end(reason: "more than one keep-alive a second")
+      return end(reason: "more than one keep-alive per second")
     }
     if let minutes = keepAlive.intervalMinutes, minutes > 0 {
       // Twice the announced interval and a minute, and no longer than a day.

@@ -28,7 +28,7 @@ final class CourierConnection {
   }
 
   enum StopReason: String {
-    case serviceStops = "the service stops"
+    case serviceStops = "the service is shutting down"
     case renewed = "the device has a newer certificate"
   }
 

@@ -21,7 +21,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
 
   var description: String {
     switch self {
-    case .inBandNotAllowed: "certificates inside the connect message are switched off"
+    case .inBandNotAllowed: "certificates in the connect message are not allowed"
     case .noCertificate: "no certificate"
     case .certificate(let fault): "certificate: \(fault)"
     case .unreadable(let fault): "certificate: \(fault)"

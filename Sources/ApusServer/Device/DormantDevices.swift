@@ -46,7 +46,7 @@ import ApusTLS
 
   func door(of slot: Int32) -> Door {
     guard let door = doors[Int(rows[Int(slot)].door)]?.door else {
-      preconditionFailure("a dormant device came by no door")
+      preconditionFailure("a dormant device has no listener")
     }
     return door
   }

@@ -73,7 +73,7 @@ extension ShardDriver {
   }
 
   private func writeRecord(of device: Device) {
-    precondition(!device.isAbridged, "what was not read cannot be written")
+    precondition(!device.isAbridged, "a device whose record was not read cannot be written")
     let fingerprint = device.keyFingerprint
     DeviceRecord(
       fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,

@@ -210,7 +210,7 @@ final class BinaryProvider {
     shard.noteRejection(refusal.reason)
     guard worker.log.writes(.debug) else { return }
     worker.log(
-      .debug, "notification refused", .text("peer", connection.peer.description),
+      .debug, "notification rejected", .text("peer", connection.peer.description),
       .text("status", refusal.explanation.status.text.description),
       .text(
         "explanation",

@@ -256,7 +256,7 @@ final class HTTP2Provider {
   func refuse(_ request: HTTP2Request, _ refusal: Refusal) {
     if worker.log.writes(.debug) {
       worker.log(
-        .debug, "request refused", .text("peer", connection.peer.description),
+        .debug, "request rejected", .text("peer", connection.peer.description),
         .text("reason", refusal.reason.text.description),
         .text(
           "explanation",

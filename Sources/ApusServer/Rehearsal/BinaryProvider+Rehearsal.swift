@@ -54,7 +54,7 @@ extension BinaryProvider {
       }
     case .noAnswer:
       settle(rehearsed)
-      rehearsal.report(rehearsed, status: 0) { $0.explanation = "it is thrown away" }
+      rehearsal.report(rehearsed, status: 0) { $0.explanation = "the notification is discarded" }
     case .deadToken(let since):
       rehearsed.deadSinceMilliseconds = since ?? worker.wallMilliseconds
       if throwAwayDead(rehearsed, rehearsal) { return }
@@ -94,7 +94,7 @@ extension BinaryProvider {
     guard let since = rehearsal.listDead(rehearsed, adopted: adopted) else { return false }
     settle(rehearsed)
     rehearsal.report(rehearsed, status: 0) { exchange in
-      exchange.explanation = "the token is dead: it is thrown away"
+      exchange.explanation = "the token is invalid: the notification is discarded"
       exchange.timestampMilliseconds = since
     }
     return true
@@ -228,7 +228,7 @@ extension BinaryProvider {
   func rehearsalEnded(_ rehearsal: ProviderRehearsal) {
     for rehearsed in rehearsal.requests.values {
       rehearsal.report(rehearsed, status: Int(BinaryStatus.unknown.rawValue)) { exchange in
-        exchange.explanation = "the connection ended before it was decided"
+        exchange.explanation = "the connection ended before the decision"
       }
     }
     rehearsal.connectionClosed()

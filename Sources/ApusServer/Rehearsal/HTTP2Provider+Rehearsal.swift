@@ -56,7 +56,7 @@ extension HTTP2Provider {
       session.respond(
         request, status: 200, apnsID: id.span, apnsUniqueID: Span(), body: Span())
       rehearsal.ending = .cut
-      leaveUnanswered(request, "the connection was closed in the middle of the answer")
+      leaveUnanswered(request, "the connection was closed in the middle of the response")
     }
   }
 
@@ -95,7 +95,7 @@ extension HTTP2Provider {
     rehearsed.held = nil
     worker.readClock()
     guard request.isOpen, !isClosed else {
-      leaveUnanswered(request, "the provider took the request back")
+      leaveUnanswered(request, "the provider cancelled the request")
       return nil
     }
     // What it waited for is not held against it.
@@ -108,7 +108,7 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal
   ) {
     rehearsed.held = request
-    rehearsal.report(rehearsed, status: 0) { $0.explanation = "no answer is sent" }
+    rehearsal.report(rehearsed, status: 0) { $0.explanation = "no response is sent" }
     guard rehearsal.requests.count > Limits.concurrentStreams else { return }
     for rehearsed in rehearsal.requests.values where rehearsed.isReported {
       if let request = rehearsed.held, !request.isOpen { leaveUnanswered(request, "") }
@@ -203,7 +203,7 @@ extension HTTP2Provider {
       guard let request = rehearsed.held else { continue }
       rehearsed.held = nil
       session.reset(request, code: .cancel)
-      leaveUnanswered(request, "the service stopped")
+      leaveUnanswered(request, "the service shut down")
     }
   }
 
@@ -211,7 +211,7 @@ extension HTTP2Provider {
     for rehearsed in rehearsal.requests.values {
       guard let request = rehearsed.held else { continue }
       rehearsed.held = nil
-      leaveUnanswered(request, "the connection ended before there was an answer")
+      leaveUnanswered(request, "the connection ended before the response")
     }
     rehearsal.connectionClosed()
   }
@@ -231,7 +231,7 @@ extension HTTP2Provider {
       exchange.apnsID = answerID(of: open.request, open.id)
       exchange.uniqueID = isKnown ? open.uniqueID.text : nil
       exchange.notificationID = open.id
-      if isClosed { exchange.notes.append("the connection ended before the answer") }
+      if isClosed { exchange.notes.append("the connection ended before the response") }
     }
   }
 
@@ -257,7 +257,7 @@ extension HTTP2Provider {
     case .unregistered:
       explanation = .inactiveToken(sinceMilliseconds: rejection.timestampMilliseconds ?? 0)
     case .tooManyRequests: explanation = .tooManyToDevice
-    case .idleTimeout: return "the rest of the request did not come in time"
+    case .idleTimeout: return "the rest of the request did not arrive in time"
     default: return "the service could not decide"
     }
     return explanation.text(

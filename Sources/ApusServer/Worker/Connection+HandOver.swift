@@ -18,7 +18,9 @@ extension Connection {
     case .provider(let provider):
       state = .provider(provider.leave())
     case .courier(let courier):
-      guard let device = courier.leave() else { preconditionFailure("a device left unnamed") }
+      guard let device = courier.leave() else {
+        preconditionFailure("a handed-over connection has no device")
+      }
       target = worker.ownerIndex(of: device.identity.device)
       unread = device.unread + unread
       state = .device(device)

@@ -60,15 +60,15 @@ extension Connection {
   /// What would be right, for the operator. The reasons are OpenSSL's.
   private static func remedy(_ reason: String) -> String {
     switch reason {
-    case "certificate has expired": "it has ended: issue another, or let its owner renew it"
-    case "certificate is not yet valid": "its time begins later: look at both clocks"
-    case "certificate revoked": "it was taken back: issue another for a new key"
+    case "certificate has expired": "issue another certificate, or let its owner renew it"
+    case "certificate is not yet valid": "check the clocks of both machines"
+    case "certificate revoked": "issue another certificate for a new key"
     case "unsupported certificate purpose", "unsuitable certificate purpose":
-      "it is not for clients: it needs the extended key usage clientAuth"
+      "the certificate needs the extended key usage clientAuth"
     case "unhandled critical extension":
-      "it has an extension that is marked critical and unknown here: issue it without"
+      "the certificate has an unknown critical extension: issue it without"
     default:
-      "it does not come from an authority that this listener trusts: authority/service.crt for "
+      "use a certificate of an authority that this listener trusts: authority/service.crt for "
         + "providers, authority/devices.crt for devices"
     }
   }

@@ -64,12 +64,12 @@ struct DoorContexts: Sendable {
     let files = directory.serverRSAFiles
     if files.exist { return try files.read() }
     configuration.log(
-      .warning, "no RSA certificate for old clients: those that know no ECDSA cannot connect",
+      .warning, "no RSA certificate: clients that do not support ECDSA cannot connect",
       .text("door", door.kind.rawValue),
       .text(
         "remedy",
-        "let \(directory.authorityKey(.service)) sign one for the service's names; put it "
-          + "into \(files.certificate), its key into \(files.key)"))
+        "have \(directory.authorityKey(.service)) sign one for the service's names; put it "
+          + "in \(files.certificate) and its key in \(files.key)"))
     return nil
   }
 

@@ -132,7 +132,7 @@ extension Connection {
     } else if let packed = row.tls {
       tls = TLSConnection(packed, context: door.context)
     } else {
-      preconditionFailure("a dormant connection without TLS")
+      preconditionFailure("a dormant connection has no TLS")
     }
     self.init(
       worker: worker, door: door, slot: slot, generation: generation,

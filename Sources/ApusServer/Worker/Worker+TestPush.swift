@@ -90,8 +90,8 @@ extension Worker {
     case .unregistered:
       explanation = .inactiveToken(sinceMilliseconds: rejection.timestampMilliseconds ?? 0)
     case .tooManyRequests: explanation = .tooManyToDevice
-    case .deviceTokenNotForTopic: return "the device has no app of that topic"
-    default: return "the service could not keep it: its store takes no writes"
+    case .deviceTokenNotForTopic: return "the device has no app with this topic"
+    default: return "the service could not store the notification: its store accepts no writes"
     }
     return explanation.text(fields: fields, directory: trust.directory)
   }

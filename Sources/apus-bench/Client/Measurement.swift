@@ -3,9 +3,9 @@ import ApusLoop
 import ApusWire
 import Synchronization
 
-/// Runs what awaits a client to its end. Meanwhile the calling thread has a loop, and takes signals there.
+/// Runs asynchronous work to its end. Meanwhile the calling thread runs a loop that handles signals.
 ///
-/// - Parameter signals: Each calls `onSignal`; none: they do what they do to any program.
+/// - Parameter signals: Signals that call `onSignal`; others keep their default action.
 func runToEnd(
   _ name: String, signals: [Int32] = [], onSignal: @escaping @Sendable () -> Void = {},
   _ measure: @escaping @Sendable () async throws(CommandFailure) -> JSONValue

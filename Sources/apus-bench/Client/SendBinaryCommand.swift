@@ -3,7 +3,8 @@ import ApusCommand
 import ApusModel
 import ApusWire
 
-/// `apus-bench send-binary`: many notifications through one `BinaryClient`, to a gateway or a sink.
+/// `apus-bench send-binary`: sends many notifications through one `BinaryClient` to a gateway or a server that only
+/// reads.
 final class SendBinaryCommand: Sendable {
   private let configuration: BinaryClientConfiguration
   private let requests: [PushRequest]
@@ -25,11 +26,11 @@ final class SendBinaryCommand: Sendable {
     configuration.serverName = "localhost"
     configuration.expectsConfirmations = invocation.isOn(BenchOptions.binaryConfirmed)
     configuration.silenceMilliseconds = invocation.value(BenchOptions.binarySilence)
-    // What the silence holds at two gigabytes a second, and not more: each further byte is fresh memory, which the
-    // system has to clear, where the queue could have written over what lies in the processor's cache.
+    // Enough for the silence at two gigabytes per second, but not more: a larger queue uses fresh memory, which the
+    // system must clear, instead of memory that is in the processor's cache.
     configuration.windowBytes = min(
       max(2_000_000 * configuration.silenceMilliseconds, 1 << 24), 1 << 30)
-    // As many as that is, at two hundred bytes each.
+    // The number of notifications in that many bytes, at two hundred bytes each.
     configuration.windowCapacity = min(configuration.windowBytes / 200, 1 << 24)
     self.configuration = configuration
     let payloadBytes = invocation.value(BenchOptions.binaryPayloadBytes)
@@ -87,7 +88,7 @@ final class SendBinaryCommand: Sendable {
   }
 }
 
-/// Pushes in turn, again and again.
+/// An endless sequence of the pushes in turn.
 private struct InTurn: Sequence, IteratorProtocol, Sendable {
   let requests: [PushRequest]
   var left: Int

@@ -6,7 +6,7 @@ import ApusWire
 import Glibc
 import Synchronization
 
-/// `apus-bench send`: many notifications through one `APNSClient`, to whatever answers them.
+/// `apus-bench send`: sends many notifications through one `APNSClient`.
 final class SendCommand: Sendable {
   private let configuration: ClientConfiguration
   private let request: PushRequest
@@ -15,7 +15,7 @@ final class SendCommand: Sendable {
   private let warmUpCount: Int
   private let taskCount: Int
   private let capacity: Int
-  /// Of single sends.
+  /// Number of single sends started.
   private let begun = Atomic<Int>(0)
 
   init(_ invocation: Invocation) throws(CommandFailure) {
@@ -107,7 +107,7 @@ final class SendCommand: Sendable {
   }
 }
 
-/// The same push again and again.
+/// Repeats the same push.
 private struct Repeated: AsyncSequence, Sendable {
   typealias Failure = Never
 
@@ -134,11 +134,11 @@ private struct Repeated: AsyncSequence, Sendable {
   func makeAsyncIterator() -> Iterator { Iterator(request: request, left: count) }
 }
 
-/// What the process has used until now.
+/// Resources used by the process so far.
 struct Usage {
   var microseconds: Int64
   var cpuMicroseconds: Int64
-  /// The most that was ever in memory.
+  /// Peak resident memory.
   var residentKilobytes: Int64
 
   static var now: Usage {

@@ -1,56 +1,56 @@
 import ApusModel
 
-/// What was sent, what the service said to it, and what devices showed: the books that must balance after the last
-/// restart.
+/// Records what was sent, how the service responded, and what devices received. Checks after the last restart that
+/// nothing is missing.
 ///
-/// A notification is known by its number, which stands in its payload. Events are numbered too, in the order in which
-/// this process came to know of them. A *life* of the service lasts from its start to its kill; they are numbered.
+/// A notification is identified by its number, which its payload contains. Events are numbered too, in the order in
+/// which this process learned of them. A *life* of the service lasts from its start to its kill; lives are numbered.
 struct CrashAccount {
-  /// What the service said to a notification.
+  /// The service's response to a notification.
   enum Outcome {
-    /// Nothing yet.
+    /// No response yet.
     case open
     case accepted
-    /// Certainly not taken: it must never arrive.
+    /// Certainly not accepted: it must never arrive.
     case refused
-    /// The connection ended first. It may arrive or not.
+    /// The connection ended before the response. It may or may not arrive.
     case unknown
   }
 
   struct Entry {
     var device: Int
-    /// The binary connection that it was sent on, on which order is kept; nil where it is not.
+    /// The binary connection that it was sent on, which preserves order; nil for HTTP/2.
     var stream: Int?
-    /// False: expiration 0, so that nothing of it survives the service.
+    /// False for expiration 0: it need not survive a kill.
     var isStored: Bool
-    /// Whether it has a collapse id: of those of one device that have one, the newest takes the place of the others.
+    /// Whether it has a collapse id. Of a device's notifications with one, the newest replaces the others.
     var collapses: Bool
     var sentAt: Int
     var sentLife: Int
     var outcome = Outcome.open
     var outcomeAt = Int.max
     var outcomeLife = Int.max
-    /// How often it arrived, and how often the device took it, rather than having no room.
+    /// How often it arrived, and how often the device acknowledged it instead of declining it.
     var timesSeen = 0
     var timesTaken = 0
     var firstSeenAt = Int.max
-    /// The device's connection that brought it last.
+    /// The device connection on which it last arrived.
     var lastConnection = -1
     var messageID: UInt32 = 0
     var id: NotificationID?
-    /// Connections of one life that ended, or will end, without an acknowledgement.
+    /// Number of connections of one life that ended, or will end, without an acknowledgement.
     var declines = 0
     var declinedLife = 0
-    /// The service may have set it aside as one that its device never acknowledges.
+    /// The service may have discarded it as never acknowledged.
     var mayBeSetAside = false
 
-    /// An event by which the service had decided about it, if it ever did.
+    /// An event by which the service must have decided about it, if it did at all.
     fileprivate var decidedBy: Int {
       min(outcome == .accepted ? outcomeAt : .max, firstSeenAt)
     }
   }
 
-  /// What contradicts the service's promise.
+  /// A violation of the service's guarantees.
   enum Violation: Hashable, CustomStringConvertible {
     case lost(Int)
     case otherDevice(Int, seenBy: Int)
@@ -66,29 +66,29 @@ struct CrashAccount {
       switch self {
       case .lost(let number): "\(number) was accepted and neither arrived nor was replaced"
       case .otherDevice(let number, let device): "\(number) arrived at device \(device)"
-      case .refusedYetSeen(let number): "\(number) was refused and arrived"
+      case .refusedYetSeen(let number): "\(number) was rejected but arrived"
       case .seenAfterRestart(let number, let life):
-        "\(number) was not to be stored and arrived in life \(life)"
-      case .idChanged(let number): "\(number) came again with another message id or identity"
-      case .twiceOnOneConnection(let number): "\(number) came twice on one connection"
+        "\(number) must not be stored but arrived in life \(life)"
+      case .idChanged(let number): "\(number) arrived again with another message id or identity"
+      case .twiceOnOneConnection(let number): "\(number) arrived twice on one connection"
       case .withoutFinalState(let number):
-        "\(number) was accepted, and the ledger does not say how it ended"
+        "\(number) was accepted, but has no final state in the ledger"
       case .unbalanced(let topic): "the counters of app \(topic) do not add up"
-      case .damaged(let device): "device \(device) got a payload that nobody sent"
+      case .damaged(let device): "device \(device) got a payload that was never sent"
       }
     }
   }
 
   private(set) var entries: [Entry] = []
   private(set) var violations: [Violation] = []
-  /// Number of the service's current life; from 1.
+  /// Number of the service's current life, counted from 1.
   var life = 0
-  /// Devices that never have two accepted notifications under way: nothing of theirs may be replaced.
+  /// Devices that never have two pending notifications, so none of theirs may be replaced.
   let aloneDevices: Range<Int>
-  /// How many notifications wait for a device.
+  /// How many notifications are stored per device.
   let retention: Int
   private var lastEvent = 0
-  /// Accepted, to be stored, not taken: by number.
+  /// Numbers of notifications that were accepted, must be stored, and were not acknowledged.
   private(set) var awaited: Set<Int> = []
 
   init(aloneDevices: Range<Int>, retention: Int = 1) {
@@ -101,9 +101,9 @@ struct CrashAccount {
     return lastEvent
   }
 
-  // MARK: Senders
+  // MARK: Providers
 
-  /// Enters a notification that is about to be sent, and returns its number.
+  /// Records a notification before it is sent, and returns its number.
   mutating func send(
     to device: Int, on stream: Int? = nil, isStored: Bool, collapses: Bool = false,
     id: NotificationID? = nil
@@ -130,12 +130,12 @@ struct CrashAccount {
 
   // MARK: Devices
 
-  /// A device got a notification.
+  /// Records that a device received a notification.
   ///
   /// - Parameters:
-  ///   - connection: a number that no other connection of any device has.
-  ///   - connectedLife: the life in which the connection was made.
-  ///   - isTaken: false where the device has no room: it has to come again.
+  ///   - connection: A number unique among all connections of all devices.
+  ///   - connectedLife: The life in which the connection was made.
+  ///   - isTaken: False if the device declined it, so that it must arrive again.
   mutating func arrive(
     _ number: Int, at device: Int, messageID: UInt32, id: NotificationID?, connection: Int,
     connectedLife: Int, isTaken: Bool = true
@@ -153,7 +153,7 @@ struct CrashAccount {
     if entry.timesSeen > 0, entry.messageID != messageID || entry.id != id {
       violations.append(.idChanged(number))
     }
-    // The apns-id is the sender's where it gave one.
+    // A notification keeps the apns-id of its provider, if it gave one.
     if entry.timesSeen == 0, let own = entry.id, own != id {
       violations.append(.idChanged(number))
     }
@@ -167,7 +167,7 @@ struct CrashAccount {
     if isTaken { take(number) } else { decline(number, life: connectedLife) }
   }
 
-  /// A device acknowledged a notification.
+  /// Records that a device acknowledged a notification.
   mutating func take(_ number: Int) {
     entries[number].timesTaken += 1
     awaited.remove(number)
@@ -187,11 +187,11 @@ struct CrashAccount {
 
   // MARK: The balance
 
-  /// Accepted notifications that neither arrived nor were replaced, so far.
+  /// Accepted notifications that so far neither arrived nor were replaced.
   ///
-  /// A device has as many slots as its app retains. A notification that did not arrive is accounted for by as many that
-  /// did, and that the service did not certainly decide about before the missing one was sent; where both have a
-  /// collapse id, by one.
+  /// A device has as many slots as its app retains. A missing notification counts as replaced if that many others
+  /// arrived about which the service may have decided after the missing one was sent; if both have a collapse id, one
+  /// is enough.
   func missing() -> [Int] {
     var taken: [Int: [Int]] = [:]
     let devices = Set(awaited.map { entries[$0].device })
@@ -216,9 +216,9 @@ struct CrashAccount {
     }.sorted()
   }
 
-  /// Compares what was accepted with the ledger, which says of each id whether it has ended.
+  /// Compares accepted notifications with the ids that have a final state in the ledger.
   ///
-  /// What was not to be stored may have gone with the process that had it.
+  /// Notifications that must not be stored may be lost with the killed process.
   mutating func compare(ended: Set<NotificationID>) {
     for (number, entry) in entries.enumerated() where entry.outcome == .accepted && entry.isStored {
       guard let id = entry.id, !ended.contains(id) else { continue }
@@ -226,8 +226,8 @@ struct CrashAccount {
     }
   }
 
-  /// Once everything has ended, nothing is pending, and as many have ended as were accepted. Of all workers together: a
-  /// notification may end with another worker than the one that accepted it, in another life.
+  /// Checks that nothing is pending and that as many notifications ended as were accepted. Summed over all workers,
+  /// because in another life a notification may end on another worker than the one that accepted it.
   mutating func compare(counters: [TopicCounters]) {
     for (topic, rows) in Dictionary(grouping: counters, by: \.topic.app.rawValue) {
       let pending = rows.reduce(0) { $0 + $1.pending }
@@ -237,7 +237,7 @@ struct CrashAccount {
     }
   }
 
-  /// Closes the books: whatever is missing is lost.
+  /// Ends the run: everything still missing is lost.
   mutating func close() {
     violations += missing().map { .lost($0) }
   }
@@ -248,7 +248,7 @@ struct CrashAccount {
     var delivered = 0
     var replaced = 0
     var redelivered = 0
-    /// Accepted with expiration 0, and not taken.
+    /// Accepted with expiration 0 and not acknowledged.
     var notStored = 0
     var refused = 0
     var unknown = 0
@@ -257,7 +257,7 @@ struct CrashAccount {
     var withoutFinalState = 0
   }
 
-  /// After `close`.
+  /// The totals; call it after `close`.
   var totals: Totals {
     var totals = Totals()
     totals.sent = entries.count

@@ -3,7 +3,7 @@ import ApusLoop
 import ApusWire
 import Glibc
 
-/// `apus-bench crash`: kills a service again and again, and keeps its books.
+/// `apus-bench crash`: kills a service repeatedly, and checks that nothing is lost.
 struct CrashCommand {
   let invocation: Invocation
 
@@ -63,6 +63,6 @@ struct CrashCommand {
     guard !troubles.isEmpty else { return }
     throw CommandFailure(
       .failed, "seed \(seed):\n" + troubles.joined(separator: "\n"),
-      remedy: "The same seed makes the same plan, though not the same timing.")
+      remedy: "The same seed gives the same plan, but not the same timing.")
   }
 }

@@ -3,13 +3,13 @@ import ApusLoop
 import ApusModel
 import ApusWire
 
-/// Devices that come, go, and lose their service. Each notification is entered in the books as often as it comes.
+/// Devices that connect, disconnect, and lose their service. Each arrival of a notification is recorded.
 final class CrashDevices: DeviceConnectionDelegate {
   private enum Place {
     case away, there, leaving
   }
 
-  /// A device, and what its last connection is in the books.
+  /// A device, and the numbers of its last connection.
   private struct Member {
     let device: DeviceConnection
     var place = Place.away
@@ -25,17 +25,17 @@ final class CrashDevices: DeviceConnectionDelegate {
   private(set) var tokens: [DeviceToken?] = []
   private(set) var tokenCount = 0
   private var lastConnection = 0
-  /// Why connections ended that were not to end, a few of them.
+  /// Why connections ended unexpectedly; only the first few.
   private(set) var complaints: [String] = []
 
   private var random: SeededGenerator
   private let loop: EventLoop
 
-  /// What a device does with what it gets.
+  /// How a device acknowledges notifications.
   enum Manner {
-    /// Takes nearly everything at once.
+    /// Acknowledges nearly everything at once.
     case prompt
-    /// Takes everything, after a while.
+    /// Acknowledges everything after a delay.
     case late
     /// Acknowledges nothing before the last life.
     case silent
@@ -63,7 +63,7 @@ final class CrashDevices: DeviceConnectionDelegate {
 
   func add(_ configuration: DeviceConnection.Configuration) {
     var configuration = configuration
-    // What comes again is to be seen: none of it is recognised and kept back.
+    // Redeliveries must be visible, so the client must not filter duplicates.
     configuration.client.duplicateWindow = 0
     let device = DeviceConnection(
       shared: shared, configuration: configuration, tag: members.count,
@@ -80,13 +80,13 @@ final class CrashDevices: DeviceConnectionDelegate {
     members[index].place == .there && members[index].isConnected
   }
 
-  /// What the harness and the device make of its connection, for a run that ends without it.
+  /// The state of a device's connection, for error messages.
   func text(of index: Int) -> String {
     let member = members[index]
     return "device \(index) is \(member.place) since life \(member.life), \(member.device.stage)"
   }
 
-  /// Connects at once. Without a service the attempt fails at once as well, and the device is away again.
+  /// Connects at once. Without a service the attempt fails at once, and the device is offline again.
   func connect(_ index: Int) {
     guard isAway(index) else { return }
     lastConnection += 1
@@ -103,7 +103,7 @@ final class CrashDevices: DeviceConnectionDelegate {
     members[index].device.stop()
   }
 
-  // MARK: What happens
+  // MARK: Events
 
   func deviceConnection(
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
@@ -132,7 +132,7 @@ final class CrashDevices: DeviceConnectionDelegate {
       complain("device \(connection.tag): \(reason)")
     default: break
     }
-    // It connects when the run says so, so that the life of each connection is known.
+    // The run decides when the device reconnects, so that the life of each connection is known.
     members[connection.tag].place = .leaving
     connection.stop()
   }
@@ -148,7 +148,7 @@ final class CrashDevices: DeviceConnectionDelegate {
       run.account.arriveDamaged(at: index)
       return .acknowledge
     }
-    // Without room the notification has to come again, on a later connection. The last life is for taking.
+    // A declined notification must arrive again on a later connection. In the last life nothing is declined.
     let manner = CrashLoad.manner(of: index)
     let isTaken =
       run.isLastLife || manner == .prompt && Int.random(in: 0..<8, using: &random) > 0
@@ -166,7 +166,7 @@ final class CrashDevices: DeviceConnectionDelegate {
     return isTaken ? .acknowledge : .decline
   }
 
-  /// Sends the acknowledgements whose time has come, on the connections that brought the notifications.
+  /// Sends due acknowledgements on the connections on which the notifications arrived.
   func acknowledgeDue(nowMilliseconds: UInt64) {
     guard !late.isEmpty else { return }
     var waiting: [LateAcknowledgement] = []
@@ -182,17 +182,17 @@ final class CrashDevices: DeviceConnectionDelegate {
   }
 }
 
-/// Payloads that carry their number, and can be told from damaged ones byte by byte.
+/// Payloads that contain their number and in which any damaged byte is detected.
 enum CrashPayload {
   private static let head = Array(#"{"aps":{"alert":"The 17:42 leaves from platform 4"},"n":"#.utf8)
 
   static func bytes(_ number: Int) -> [UInt8] {
-    // Of many lengths, so that a mix-up of records does not go unnoticed.
+    // Of many lengths, to detect mixed-up records.
     let filler = [UInt8](repeating: UInt8(ascii: "x"), count: number &* 7919 % 300)
     return head + Array("\(number),\"x\":\"".utf8) + filler + Array("\"}".utf8)
   }
 
-  /// The number of a payload; nil for one that `bytes` does not make.
+  /// The number in a payload; nil if `bytes` cannot have made it.
   static func number(in payload: Span<UInt8>) -> Int? {
     guard payload.count > head.count else { return nil }
     var number = 0

@@ -5,18 +5,18 @@ import ApusLoop
 import ApusModel
 import ApusWire
 
-/// Devices that come and go, and providers that send to them, in steps of a few milliseconds.
+/// Devices that connect and disconnect, and providers that send to them, in steps of a few milliseconds.
 ///
-/// Two kinds of devices. Those of the first range are alone with their notification: the next one is sent when it has
-/// arrived, so nothing can be replaced. The others get many at once, present or absent, and of what waits the newest
-/// has to arrive.
+/// There are two kinds of devices. Those of the first range have one notification at a time: the next one is sent
+/// after it has arrived, so nothing can be replaced. The others get many at once, connected or offline, and the newest
+/// of the stored ones must arrive.
 final class CrashLoad {
   static let aloneCount = 120
   static let busyCount = 10
   static let senderCount = 4
   private static let all = 0..<aloneCount + busyCount
   private static let busy = aloneCount..<aloneCount + busyCount
-  /// Of the busy devices some acknowledge late, and some nothing before the last life.
+  /// Some of the busy devices acknowledge late, and some acknowledge nothing before the last life.
   static func manner(of device: Int) -> CrashDevices.Manner {
     switch device - aloneCount {
     case 0, 1: .silent
@@ -25,7 +25,7 @@ final class CrashLoad {
     }
   }
 
-  /// Devices that register at the same time.
+  /// Number of devices that register at the same time.
   private static let atOnce = 32
 
   let devices: CrashDevices
@@ -34,7 +34,7 @@ final class CrashLoad {
   private let senders: [CrashSender]
   private let pusher: CrashPusher
   private var random: SeededGenerator
-  /// The last notification for each device that is alone with it.
+  /// The last notification for each device of the first range.
   private var last: [Int?] = Array(repeating: nil, count: aloneCount)
   private var hasFlooded = false
 
@@ -67,7 +67,7 @@ final class CrashLoad {
 
   // MARK: Lives
 
-  /// Connects devices that have no token yet. True when all have one.
+  /// Connects devices that have no token yet. Returns true when all have one.
   func register() -> Bool {
     var waiting = Self.all.count { !devices.isAway($0) && devices.tokens[$0] == nil }
     for device in Self.all where waiting < Self.atOnce {
@@ -91,7 +91,7 @@ final class CrashLoad {
 
   // MARK: Steps
 
-  /// The doors are closed still: whoever comes is refused or waits.
+  /// A step before the listeners are open: connections are refused or wait.
   func tickStarting() {
     if Bool.random(using: &random) { devices.connect(.random(in: Self.all, using: &random)) }
     connectSenders()
@@ -111,8 +111,8 @@ final class CrashLoad {
     }
   }
 
-  /// The rule for collapse ids is another one than that for slots, so only one device of each manner has them. Among
-  /// them are some that are not to be stored, and must not take the place of one that is.
+  /// Whether to use a collapse id. Collapse ids follow other rules than slots, so only one device of each manner uses
+  /// them. Some of these notifications must not be stored, and must not replace one that is.
   private func drawCollapses(_ device: Int) -> Bool {
     switch device - Self.aloneCount {
     case 0, 2, 4: Int.random(in: 0..<4, using: &random) == 0
@@ -149,7 +149,7 @@ final class CrashLoad {
     run.flooding(for: milliseconds)
   }
 
-  /// Devices to send to: half of them alone with their notification, as far as it has arrived.
+  /// Devices to send to: half of them from the first range, if their last notification has arrived.
   private func targets(_ count: Int) -> [Int] {
     var targets: [Int] = []
     for _ in 0..<count {
@@ -162,7 +162,7 @@ final class CrashLoad {
     return targets
   }
 
-  /// Whether nothing accepted, or that may yet be accepted, is on its way to the device.
+  /// Whether no accepted or possibly accepted notification is on its way to the device.
   private func isFree(_ device: Int) -> Bool {
     guard let number = last[device] else { return true }
     let entry = run.account.entries[number]
@@ -173,14 +173,14 @@ final class CrashLoad {
     }
   }
 
-  /// Takes note of what was sent last.
+  /// Records the last notification sent to a device.
   func sent(_ number: Int, to device: Int) {
     if device < Self.aloneCount { last[device] = number }
   }
 
   // MARK: The end
 
-  /// Brings all devices back.
+  /// Reconnects all devices.
   func gather() {
     var connecting = Self.all.count { !devices.isAway($0) && !devices.isConnected($0) }
     for device in Self.all where devices.isAway(device) && connecting < Self.atOnce {
@@ -201,8 +201,8 @@ final class CrashLoad {
 
   var unrest: String {
     let missing = Self.all.filter { !devices.isConnected($0) }
-    return "\(pusher.underWay) pushes, \(senders.count { !$0.isQuiet }) senders, "
-      + "\(missing.count) devices" + missing.prefix(5).map { "; \(devices.text(of: $0))" }.joined()
+    return "open pushes: \(pusher.underWay), busy senders: \(senders.count { !$0.isQuiet }), "
+      + "devices: \(missing.count)" + missing.prefix(5).map { "; \(devices.text(of: $0))" }.joined()
   }
 
   var complaints: [String] { devices.complaints }

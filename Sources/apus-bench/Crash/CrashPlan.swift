@@ -1,12 +1,12 @@
-/// When the service is killed in one of its lives.
+/// When to kill the service in one of its lives.
 enum CrashPlan: Sendable {
-  /// So many milliseconds after it was started, most likely before its doors are open.
+  /// The given time after its start, usually before its listeners are open.
   case starting(milliseconds: UInt64)
-  /// So many milliseconds after its doors opened, under a light load.
+  /// The given time after its listeners opened, under a light load.
   case serving(milliseconds: UInt64)
-  /// So many milliseconds after a flood of this many notifications began.
+  /// The given time after a flood of `count` notifications began.
   case flooded(count: Int, milliseconds: UInt64)
-  /// Right after so many notifications were accepted.
+  /// Right after `count` notifications were accepted.
   case answered(count: Int)
 
   init(using random: inout some RandomNumberGenerator) {
@@ -21,7 +21,7 @@ enum CrashPlan: Sendable {
     }
   }
 
-  /// For the table of what was done.
+  /// The name in the summary.
   var name: String {
     switch self {
     case .starting: "starting"

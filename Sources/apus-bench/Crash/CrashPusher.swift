@@ -2,13 +2,12 @@ import ApusClient
 import ApusLoop
 import ApusModel
 
-/// A provider of the HTTP/2 API. A new client comes with each life of the service, as a backend would try again by
-/// then.
+/// A provider on the HTTP/2 API. Each life of the service gets a new client, like a backend that retries.
 ///
-/// Confined to its loop; what the client's own tasks learn comes back through `perform`.
+/// Confined to its loop; outcomes from the client's tasks return through `perform`.
 final class CrashPusher: @unchecked Sendable {
   private unowned let run: CrashRun
-  /// Whose tokens it sends to. Set once, before anything else.
+  /// The load whose tokens it sends to. Set once, before use.
   weak var load: CrashLoad?
   private let loop: EventLoop
   private let configuration: ClientConfiguration
@@ -16,7 +15,7 @@ final class CrashPusher: @unchecked Sendable {
   private var client: APNSClient?
   private(set) var underWay = 0
 
-  /// Pushes without an answer.
+  /// Maximum number of pushes without a response.
   static let windowCount = 200
 
   init(
@@ -33,7 +32,7 @@ final class CrashPusher: @unchecked Sendable {
     client = try APNSClient(configuration)
   }
 
-  /// The pushes of the client so far get what outcome they can.
+  /// Ends the client; its open pushes get their outcomes.
   func abandon() {
     guard let old = client else { return }
     client = nil
@@ -73,10 +72,10 @@ final class CrashPusher: @unchecked Sendable {
     case .unknown(_, retryMayDuplicate: true): run.account.end(number, .unknown)
     case .unknown(_, retryMayDuplicate: false): run.account.end(number, .refused)
     case .rejected(let rejection):
-      // "A copy that is in flight may still arrive" of what could not be stored.
+      // After a 5xx, a copy in flight may still arrive.
       guard rejection.status < 500 else { return run.account.end(number, .unknown) }
       run.account.end(number, .refused)
-      run.fail("\(number) was refused with \(rejection.reason)")
+      run.fail("\(number) was rejected with \(rejection.reason)")
     case nil: run.fail("\(number) could not be sent at all")
     }
   }

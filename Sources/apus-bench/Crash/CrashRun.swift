@@ -5,23 +5,23 @@ import ApusLoop
 import ApusModel
 import Glibc
 
-/// Lives of a service, one after the other, each ended by SIGKILL, under a load that never waits for them; then one
-/// life in which everything that was accepted has to arrive. Confined to its loop.
+/// Runs lives of a service, each ended by SIGKILL, under a load that never waits for them; then a last life in which
+/// everything accepted must arrive. Confined to its loop.
 final class CrashRun {
   private enum Stage {
-    /// The first life: every device gets its token.
+    /// The first life, in which every device gets its token.
     case registering
     case starting, serving
-    /// Killed; the next life begins at that time.
+    /// Killed; the next life begins at the given time.
     case dead(until: UInt64)
-    /// The last life: nothing is sent any more, and all devices are there.
+    /// The last life: nothing is sent, and all devices are connected.
     case settling
-    /// Asked to end by SIGTERM.
+    /// Shutting down after SIGTERM.
     case stopping
   }
 
   let seed: UInt64
-  /// Of everything that is stored: far beyond the end of the run.
+  /// Expiration of all stored notifications, far beyond the end of the run.
   let expirationSeconds = UInt32(clamping: time(nil)) + 86_400
   var account: CrashAccount
   private(set) var killCounts: [String: Int] = [:]
@@ -43,10 +43,10 @@ final class CrashRun {
   private let mailbox: MailboxWatch
 
   private static let tickMilliseconds: UInt64 = 4
-  /// Without any progress for so long, what is missing is lost.
+  /// After this time without progress, missing notifications are lost.
   private static let patienceMilliseconds: UInt64 = 10_000
   private static let startMilliseconds: UInt64 = 60_000
-  /// A kill that waits for something comes after this time at the latest.
+  /// Maximum delay of a kill that waits for an event.
   private static let longestServingMilliseconds: UInt64 = 2000
 
   init(
@@ -61,7 +61,7 @@ final class CrashRun {
     random = SeededGenerator(seed: seed)
   }
 
-  /// Returns when the loop was stopped by the run itself or by `interrupt`.
+  /// Returns when the run or `interrupt` has stopped the loop.
   func perform() throws(CommandFailure) {
     let load = CrashLoad(run: self, setting: setting, loop: loop, seed: random.next())
     try load.issueDevices()
@@ -76,11 +76,11 @@ final class CrashRun {
   }
 
   func interrupt() {
-    fail("it was interrupted")
+    fail("interrupted")
     loop.stop()
   }
 
-  /// Something went wrong that has nothing to do with the balance.
+  /// Records a failure other than a violation.
   func fail(_ text: String) {
     if failures.count < 20 { failures.append("life \(account.life): \(text)") }
   }
@@ -96,10 +96,10 @@ final class CrashRun {
 
   func progressed() { lastProgress = loop.nowMilliseconds }
 
-  /// Whether the service is not killed any more.
+  /// Whether there are no more kills.
   var isLastLife: Bool { killCount >= kills }
 
-  /// The flood of this life has begun.
+  /// Starts the kill timer when the flood of this life begins.
   func flooding(for milliseconds: UInt64) { killTimer?.start(afterMilliseconds: milliseconds) }
 
   private var killCount: Int { killCounts.values.reduce(0, +) }
@@ -166,7 +166,7 @@ final class CrashRun {
     case .settling: tickSettling()
     case .stopping:
       if elapsed > Self.startMilliseconds {
-        fail("the service does not end on SIGTERM; see \(setting.log)")
+        fail("the service does not shut down on SIGTERM; see \(setting.log)")
         loop.stop()
       }
     }
@@ -176,14 +176,15 @@ final class CrashRun {
     var isStopping = false
     if case .stopping = stage { isStopping = true }
     if !isStopping || code != 0 {
-      fail("the service ended \(isStopping ? "" : "by itself ")with \(code); see \(setting.log)")
+      fail("the service ended \(isStopping ? "" : "unexpectedly ")with \(code); see \(setting.log)")
     }
     loop.stop()
   }
 
   private func checkStart(_ elapsed: UInt64) {
     guard elapsed > Self.startMilliseconds else { return }
-    fail("the service did not open its doors, or not to all devices; see \(setting.log)")
+    fail(
+      "the service did not open its listeners, or not all devices registered; see \(setting.log)")
     loop.stop()
   }
 
@@ -205,11 +206,11 @@ final class CrashRun {
     load.gather()
     let now = loop.nowMilliseconds
     let isLate = now - lastProgress > Self.patienceMilliseconds
-    // What arrived may account for all that did not, while the service still has some of that to deliver.
+    // Even if every missing notification counts as replaced, the service may still have some to deliver.
     let isSettled =
       load.isQuiet && account.missing().isEmpty && mailbox.isEmpty(nowMilliseconds: now)
     guard isLate || isSettled else { return }
-    if !load.isQuiet { fail("not every device or sender came to rest: \(load.unrest)") }
+    if !load.isQuiet { fail("some devices or providers did not finish: \(load.unrest)") }
     account.close()
     for complaint in load.complaints { fail(complaint) }
     mailbox.close()

@@ -4,23 +4,23 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// One provider of the binary interface: connects, sends, learns what was accepted, and begins again.
+/// A legacy sender: connects, sends, learns what was accepted, and starts over.
 final class CrashSender: BinaryLinkOwner {
   enum Door {
-    /// Success is silent. Now and then a notification that is known to be bad asks whether all before it were taken.
+    /// Success is silent. Now and then it sends a bad notification, whose error packet confirms all earlier ones.
     case silent
-    /// `+confirm`: each is answered.
+    /// With `+confirm`, each notification gets a response.
     case confirming
   }
 
   private enum State {
     case idle, connecting, open
-    /// Asked, and sends nothing behind the question.
+    /// Waits for the error packet of a bad notification, and sends nothing after it.
     case asked(identifier: UInt32)
   }
 
   private unowned let run: CrashRun
-  /// Whose tokens it sends to. Set once, before anything else.
+  /// The load whose tokens it sends to. Set once, before use.
   weak var load: CrashLoad?
   private let door: Door
   private let loop: EventLoop
@@ -29,13 +29,13 @@ final class CrashSender: BinaryLinkOwner {
   private var link: BinaryLink?
   private var state = State.idle
   private var stream: Int
-  /// Numbers on this connection that the service has said nothing about, in order.
+  /// Numbers of notifications on this connection without a response, in order.
   private var open: [Int] = []
   private var frames: [UInt8] = []
 
-  /// Notifications without an answer that a confirming sender has under way.
+  /// Maximum number of notifications without a response, with confirmation.
   private static let windowCount = 400
-  /// Questions have identifiers of their own.
+  /// Bad notifications have identifiers from here on.
   private static let firstQuestion: UInt32 = 0xf000_0000
 
   init(
@@ -50,19 +50,19 @@ final class CrashSender: BinaryLinkOwner {
     self.stream = stream
   }
 
-  /// Whether the service owes it no word.
+  /// Whether all notifications have an outcome.
   var isQuiet: Bool { open.isEmpty }
 
   var isIdle: Bool { if case .idle = state { true } else { false } }
 
-  /// Whether it could send now.
+  /// Whether it can send now.
   var isOpen: Bool {
     if case .open = state { open.count < Self.windowCount || door == .silent } else { false }
   }
 
   func connect() throws(CommandFailure) {
     guard isIdle else { return }
-    // Numbers of streams stay apart by as many senders as there are.
+    // Stream numbers of all senders are distinct.
     stream += CrashLoad.senderCount
     do {
       link = try BinaryLink(to: endpoint, loop: loop, memory: memory, owner: self)
@@ -72,7 +72,7 @@ final class CrashSender: BinaryLinkOwner {
     }
   }
 
-  /// Sends to these devices, in this order.
+  /// Sends to the given devices, in order.
   func send(to devices: [Int], isStored: Bool) {
     guard isOpen, let link else { return }
     frames.removeAll(keepingCapacity: true)
@@ -90,7 +90,7 @@ final class CrashSender: BinaryLinkOwner {
     link.write(bytes.span, recordBytes: TLSBuffers.recordBytes)
   }
 
-  /// Lets the service say that everything so far is accepted; it then ends the connection.
+  /// Sends a bad notification, so that the service confirms everything so far; the service then ends the connection.
   func ask() {
     guard case .open = state, let link else { return }
     let identifier = Self.firstQuestion + UInt32(truncatingIfNeeded: stream)
@@ -99,7 +99,7 @@ final class CrashSender: BinaryLinkOwner {
     link.write(question.span, recordBytes: TLSBuffers.recordBytes)
   }
 
-  // MARK: What the service says
+  // MARK: Responses of the service
 
   func linkOpened(_ link: BinaryLink) { state = .open }
 
@@ -109,7 +109,7 @@ final class CrashSender: BinaryLinkOwner {
     let number = Int(packet.identifier) - 1
     if packet.status == BinaryStatus.noError.rawValue {
       guard door == .confirming, open.first == number else {
-        return run.fail("\(number) was confirmed out of turn")
+        return run.fail("\(number) was confirmed out of order")
       }
       open.removeFirst()
       return run.accepted(number)
@@ -118,10 +118,10 @@ final class CrashSender: BinaryLinkOwner {
       take(open.count)
       return
     }
-    // "The one that is named and everything behind it were not taken"; at a shutdown the one that is named was.
+    // The named notification and all later ones were not accepted; at a shutdown the named one was.
     let isShutdown = packet.status == BinaryStatus.shutdown.rawValue
     let index = open.firstIndex(of: number)
-    // It may name one that was confirmed before, or identifier 0 where nothing was taken.
+    // At a shutdown it may name an already confirmed notification, or 0 if none was accepted.
     guard index != nil || isShutdown else {
       return run.fail("status \(packet.status) names \(number), which was not sent")
     }
@@ -129,7 +129,7 @@ final class CrashSender: BinaryLinkOwner {
     for number in open { run.account.end(number, .refused) }
     open.removeAll()
     if !isShutdown, packet.status != BinaryStatus.processingError.rawValue {
-      run.fail("\(number) was refused with status \(packet.status)")
+      run.fail("\(number) was rejected with status \(packet.status)")
     }
   }
 
@@ -142,7 +142,7 @@ final class CrashSender: BinaryLinkOwner {
   func linkEnded(_ link: BinaryLink, _ failure: String?) {
     for number in open { run.account.end(number, .unknown) }
     open.removeAll()
-    // The link itself is let go with the next one: it is still at work here.
+    // The link object stays alive until the next one replaces it, because it is still in use here.
     state = .idle
   }
 }

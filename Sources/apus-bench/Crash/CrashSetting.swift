@@ -4,7 +4,7 @@ import ApusLoop
 import ApusTrust
 import ApusWire
 
-/// Where everything is: the program and its data, the doors, and who the providers are.
+/// The setting of a run: the program and its data, the listeners, and the providers' credentials.
 struct CrashSetting {
   let data: String
   let topic: String
@@ -13,7 +13,7 @@ struct CrashSetting {
   let silent: BinaryEndpoint
   let confirming: BinaryEndpoint
   let pushing: ClientConfiguration
-  /// What the service prints, all lives one after the other.
+  /// The file with the service's output of all lives.
   let log: String
   private let program: String
   private let ports: [UInt16]
@@ -54,6 +54,6 @@ struct CrashSetting {
         + others, log: log)
   }
 
-  /// Whether the service takes connections at all doors.
+  /// Whether all listeners accept connections.
   var isOpen: Bool { ports.allSatisfy(LocalPort.accepts) }
 }

@@ -1,10 +1,10 @@
 import ApusStore
 import Glibc
 
-/// Looks into the store of a service that runs, for notifications that wait for their devices.
+/// Reads the store of a running service to find pending notifications.
 final class MailboxWatch {
   private let data: String
-  /// Nil where the store has not been read yet, or could not be read the last time.
+  /// Nil if the store has not been read yet, or if the last read failed.
   private var follower: RocksFollower?
   private var nextMilliseconds: UInt64 = 0
 
@@ -12,8 +12,7 @@ final class MailboxWatch {
 
   init(data: String) { self.data = data }
 
-  /// Whether no device has anything left to take. False between two looks as well, and where the store cannot be read
-  /// at the moment.
+  /// Whether no device has a stored notification. Also false between two reads, and if a read fails.
   func isEmpty(nowMilliseconds: UInt64) -> Bool {
     guard nowMilliseconds >= nextMilliseconds else { return false }
     nextMilliseconds = nowMilliseconds + Self.intervalMilliseconds
@@ -25,7 +24,7 @@ final class MailboxWatch {
     }
   }
 
-  /// Lets go of the store's files.
+  /// Closes the store's files.
   func close() { follower = nil }
 
   private func look() throws(StoreError) -> Bool {
@@ -43,7 +42,7 @@ final class MailboxWatch {
 }
 
 extension RocksFollower {
-  /// Follows the store in a data directory, whether its service runs or was killed.
+  /// Follows the store in a data directory, whether its service runs or not.
   convenience init(data: String) throws(StoreError) {
     let scratch = data + "/crash-follower"
     _ = unsafe mkdir(scratch, 0o700)

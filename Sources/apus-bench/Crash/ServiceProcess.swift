@@ -1,7 +1,7 @@
 import ApusCommand
 import Glibc
 
-/// A service of its own process, to be killed. What it prints goes to the end of a file.
+/// A service in a child process, to be killed. Its output is appended to a file.
 final class ServiceProcess {
   private var pid: pid_t = 0
 
@@ -25,10 +25,10 @@ final class ServiceProcess {
     }
   }
 
-  /// Sends a signal, if it runs.
+  /// Sends a signal, if the service runs.
   func signal(_ signal: Int32) { if pid > 0 { kill(pid, signal) } }
 
-  /// Waits for its end: the exit status, or minus the signal that ended it.
+  /// Waits for its end. Returns the exit status, or the negative number of the signal that ended it.
   @discardableResult
   func wait() -> Int32 {
     guard pid > 0 else { return 0 }
@@ -38,7 +38,7 @@ final class ServiceProcess {
     return Self.code(status)
   }
 
-  /// Its end, if it has ended by itself.
+  /// The exit code, if the service has ended on its own.
   func ended() -> Int32? {
     var status: Int32 = 0
     guard pid > 0, unsafe waitpid(pid, &status, WNOHANG) == pid else { return nil }
@@ -46,14 +46,14 @@ final class ServiceProcess {
     return Self.code(status)
   }
 
-  /// "wait(2)": the low seven bits are the signal, the byte above them the exit status.
+  /// The low seven bits are the signal, the byte above them is the exit status. Source: wait(2).
   private static func code(_ status: Int32) -> Int32 {
     status & 0x7f == 0 ? status >> 8 & 0xff : -(status & 0x7f)
   }
 }
 
 enum LocalPort {
-  /// Whether somebody listens there.
+  /// Whether a process listens on the port.
   static func accepts(_ port: UInt16) -> Bool {
     unsafe withSocket { descriptor, address, length in
       unsafe address.pointee.sin_port = port.bigEndian
@@ -61,11 +61,11 @@ enum LocalPort {
     }
   }
 
-  /// Below the ports that Linux gives to outgoing connections (ip(7), `ip_local_port_range`): one of those could be
-  /// taken while the service is dead.
+  /// Below the ports for outgoing connections (ip(7), `ip_local_port_range`), which another connection could take while
+  /// the service is dead.
   private static let candidates: Range<UInt16> = 10_000..<32_000
 
-  /// Ports that nobody has at the moment, and that nobody gets without asking for them.
+  /// Ports that are free and that the system does not assign to outgoing connections.
   static func free(_ count: Int) throws(CommandFailure) -> [UInt16] {
     var found: Set<UInt16> = []
     for _ in 0..<1000 {

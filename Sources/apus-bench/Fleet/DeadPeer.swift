@@ -1,13 +1,12 @@
 import Glibc
 
-/// Makes a connection what it is when the machine at its other end has lost its power.
+/// Makes a connection behave as if this machine had lost power.
 ///
-/// A socket filter that takes nothing drops each segment before TCP sees it, so nothing is acknowledged or refused, and
-/// no data and no end arrives. It needs no privilege. A process that ends closes its sockets, and a closed socket says
-/// so (FIN) or is unknown (RST), hence it lasts as long as the process does; where the system lets it (TCP_REPAIR, for
-/// CAP_NET_ADMIN), the sockets then go without a word.
+/// A socket filter drops each segment before TCP sees it, so nothing is acknowledged or refused, and no data and no end
+/// arrives. It needs no privilege. It lasts as long as the process: when the process ends, its closed sockets send FIN
+/// or RST, unless the system allows TCP_REPAIR (CAP_NET_ADMIN), which closes them silently.
 enum DeadPeer {
-  /// "linux/filter.h": struct sock_filter. `BPF_RET | BPF_K` with 0 bytes: the packet is dropped.
+  /// `struct sock_filter` of linux/filter.h. `BPF_RET | BPF_K` with 0 bytes drops the packet.
   @unsafe private struct Instruction {
     var code: UInt16 = 0x06
     var jumpTrue: UInt8 = 0
@@ -24,7 +23,7 @@ enum DeadPeer {
   private static let attachFilter: Int32 = 26
   private static let repair: Int32 = 19
 
-  /// - Returns: Whether it could be done.
+  /// - Returns: Whether it succeeded.
   @discardableResult
   static func silence(_ descriptor: Int32) -> Bool {
     var instruction = unsafe Instruction()
@@ -33,7 +32,7 @@ enum DeadPeer {
       return unsafe setsockopt(
         descriptor, SOL_SOCKET, attachFilter, &filter, socklen_t(MemoryLayout<Filter>.size)) == 0
     }
-    // A dead machine does not ask whether the other side still lives.
+    // A dead machine sends no keep-alive probes.
     set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 0)
     set(descriptor, Int32(IPPROTO_TCP), repair, 1)
     return isAttached
@@ -44,7 +43,7 @@ enum DeadPeer {
     _ = unsafe setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
   }
 
-  /// Does nothing at all until one of `signals` comes, or whoever started the process has gone; says which.
+  /// Waits for one of `signals`, and returns it; nil if the parent process has ended.
   static func wait(for signals: [Int32]) -> Int32? {
     let parent = getppid()
     var set = sigset_t()

@@ -7,13 +7,13 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// Makes devices: an id and a certificate for each, from the authority of a data directory.
+/// Issues ids and certificates to devices, from the authority of a data directory.
 struct DeviceIssue {
   /// The data directory.
   let data: String
   var keepsSessions = true
 
-  /// Calls `body` with what each of the devices with these numbers needs to connect.
+  /// Calls `body` with the identity of each device with the given numbers.
   func issue(
     _ numbers: Range<Int>, to address: SocketAddress,
     _ body: (DeviceConnection.Configuration) -> Void
@@ -25,12 +25,13 @@ struct DeviceIssue {
       let authority = try CertificateAuthority(certificatePEM: certificate, keyPEM: key)
       let (shared, madeSeconds) = try sharedKey()
       let key = try TLSIdentityKey(PEM: Array(shared.pkcs8PEM.utf8))
-      // As `apus device` has it: those that end soon are warned of, which is another thing to measure.
+      // The default of `apus device`: certificates that expire soon cause warnings, which would distort the
+      // measurement.
       let validity = Validity(now: madeSeconds, days: 730)
       var configuration = TLSClientConfiguration(
         trustRoots: .authorities(PEM: Array(trusted.utf8)),
         applicationProtocols: [CourierALPN.apus.name.description],
-        // The authority stands in the service's own data directory and signs for nobody else.
+        // The authority is in the service's own data directory and signs only for this service.
         verifiesHost: false, keepsSessions: keepsSessions)
       configuration.allowsCompaction = true
       let context = try TLSContext(client: configuration)
@@ -50,14 +51,13 @@ struct DeviceIssue {
     }
   }
 
-  /// One key for all devices: what is looked at is the service. And when it was made, in Unix seconds.
+  /// One key shared by all devices, and its creation time in Unix seconds.
   ///
-  /// It is kept in the data directory: for the service, devices that come back are the ones that it knows, and it has
-  /// nothing to write.
+  /// It is stored in the data directory, so that in later runs the service knows the devices and has nothing to write.
   private func sharedKey() throws -> (PrivateKey, Int64) {
     let path = "\(data)/fleet.key"
     if unsafe access(path, F_OK) != 0 {
-      // Several processes may begin at once: the first one's counts.
+      // Several processes may start at once; the first one's key is used.
       let temporary = "\(path).\(getpid())"
       try writeText(try PrivateKey.generateP256().pkcs8PEM, to: temporary)
       unsafe chmod(temporary, 0o600)

@@ -1,9 +1,8 @@
-/// How long something took, how often, in microseconds: counted in buckets that are fixed, so that counting allocates
-/// nothing.
+/// A histogram of durations in microseconds, with fixed buckets, so that counting allocates nothing.
 ///
-/// Up to 127 microseconds each has a bucket of its own; from there on each power of two has 64, so that a bucket's end
-/// is beyond no more than a 64th (1.6 %) of what it counts. The last one takes all that is longer than 71 minutes. The
-/// histograms of the service and of the client library count milliseconds: what they show is not what is measured here.
+/// Each value up to 127 microseconds has a bucket; above that, each power of two has 64 buckets, so the error is at
+/// most 1/64 (1.6 %). The last bucket counts everything above 71 minutes. The histograms of the service and of the
+/// client library have a resolution of milliseconds, which is too coarse here.
 struct FineHistogram: Sendable, Equatable {
   private(set) var counts = [UInt64](repeating: 0, count: Self.bucketCount)
   private(set) var count: UInt64 = 0
@@ -21,7 +20,7 @@ struct FineHistogram: Sendable, Equatable {
     return shift << resolutionBits + Int(microseconds >> UInt64(shift))
   }
 
-  /// The longest time of a bucket.
+  /// The largest value of a bucket.
   static func end(of bucket: Int) -> UInt64 {
     let shift = max(bucket >> resolutionBits - 1, 0)
     return (UInt64(bucket - shift << resolutionBits) + 1) << UInt64(shift) - 1
@@ -36,7 +35,7 @@ struct FineHistogram: Sendable, Equatable {
 
   mutating func removeAll() { self = FineHistogram() }
 
-  /// The time within which so many thousandths of all were done; nil where there were none.
+  /// The percentile in thousandths; nil if nothing was counted.
   func microseconds(perMille: UInt64) -> UInt64? {
     guard count > 0 else { return nil }
     let wanted = max(1, (count * perMille + 999) / 1000)
@@ -59,12 +58,12 @@ struct FineHistogram: Sendable, Equatable {
 // MARK: - For another process
 
 extension FineHistogram {
-  /// As so many numbers.
+  /// The number of words in the serialized form.
   static let wordCount = bucketCount + 3
 
   var words: [UInt64] { [count, sumMicroseconds, maximumMicroseconds] + counts }
 
-  /// - Parameter words: `wordCount` of them.
+  /// - Parameter words: Exactly `wordCount` words.
   init(words: ArraySlice<UInt64>) {
     let words = Array(words)
     count = words[0]

@@ -6,27 +6,27 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// Devices of one process, as its command sees them: good ones or others.
+/// The devices of one process, well-behaved or misbehaving.
 protocol DeviceCrowd: AnyObject {
-  /// Why it ended before it did what it was to do, or could not say which.
+  /// Why it ended early or failed; nil if it did not.
   var failure: CommandFailure? { get }
-  /// Called once all tokens are known, and written.
+  /// Called once all tokens are known and written.
   var onRegistration: () -> Void { get set }
   func add(_ configuration: DeviceConnection.Configuration)
-  /// What it has done, as of now.
+  /// The current status.
   func status() -> FleetStatus
-  /// Begins the latency anew.
+  /// Resets the latency.
   func cut()
   func start()
-  /// Breaks all connections, as when the network goes.
+  /// Breaks all connections, like a network failure.
   func breakConnections()
-  /// Ends all connections, and then the loop.
+  /// Closes all connections, then stops the loop.
   func stop()
 }
 
-/// Many good devices on one loop. Confined to it.
+/// Many well-behaved devices on one loop. Confined to it.
 final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
-  /// What is known of a device beside its connection.
+  /// The state of a device besides its connection.
   fileprivate struct Member {
     let device: DeviceConnection
     var isConnected = false
@@ -41,7 +41,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
   private let sources: [SocketAddress]
   private let topic: TopicHash
   private var counts = FleetStatus()
-  /// What the duplicates were added up for.
+  /// The count of received notifications at the last sum of duplicates.
   private var countedAtReceived: UInt64 = 0
   private var members: [Member] = []
   private var tokens: TokenBook
@@ -50,9 +50,10 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
   private var reportedDisconnections = 0
   private var isStopping = false
 
-  /// Reasons of lost connections that are reported; the rest is noise.
+  /// Maximum number of reported connection losses.
   private static let reportLimit = 10
-  /// Notifications that a device remembers, more than a service has under way to it: less memory than the library's.
+  /// Notifications that a device remembers: more than a service has in flight, but fewer than the library's default, to
+  /// save memory.
   private static let duplicateWindow = 64
 
   init(loop: EventLoop, settings: FleetSettings, sources: [SocketAddress]) {
@@ -67,7 +68,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     members.reserveCapacity(settings.numbers.count)
   }
 
-  /// The id of a device by its number: spread over all ids, and the same in every run.
+  /// The id of a device, derived from its number: evenly distributed, and the same in every run.
   static func deviceID(_ index: Int) -> DeviceID {
     var generator = SeededGenerator(seed: UInt64(index))
     return DeviceID(generator.next())
@@ -90,7 +91,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     var configuration = configuration
     if !sources.isEmpty { configuration.source = sources[index % sources.count] }
     configuration.client.duplicateWindow = Self.duplicateWindow
-    // Each device has a period of its own: those that connected together do not speak together ever after.
+    // Each device has a different period, so that devices that connected together do not stay in step.
     var generator = SeededGenerator(seed: seed)
     let milliseconds = UInt64(settings.keepAliveSeconds) * 1000
     configuration.client.keepAliveMilliseconds = UInt64.random(
@@ -117,14 +118,14 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     if counts[.registered] < counts[.devices], failure == nil {
       failure = CommandFailure(
         .failed,
-        "it ended when \(counts[.registered]) of \(counts[.devices]) devices were registered")
+        "stopped after \(counts[.registered]) of \(counts[.devices]) devices were registered")
     }
     if started == 0 { return loop.stop() }
     for member in members[..<started] { member.device.stop() }
   }
 
   func status() -> FleetStatus {
-    // Each look at all devices costs what a thousand notifications do, so it is taken only where there is news.
+    // Visiting all devices costs as much as a thousand notifications, so it is done only after changes.
     if countedAtReceived != counts[.received] {
       countedAtReceived = counts[.received]
       counts[.duplicates] = members.reduce(0) { $0 + $1.device.client.duplicateCount }
@@ -133,21 +134,21 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     if counts[.connected] < UInt64(started) {
       status[.connecting] = members[..<started].reduce(0) { $0 + ($1.isConnecting ? 1 : 0) }
     }
-    // All of them, at the end of the turn in which they came.
+    // Every notification is acknowledged at the end of the turn in which it arrived.
     status[.acknowledged] = counts[.received]
     return status
   }
 
   func cut() { counts.latency.removeAll() }
 
-  /// Breaks all connections, as when the network goes: the devices come back as they do.
+  /// Breaks all connections, like a network failure; the devices reconnect as usual.
   func breakConnections() {
     for member in members where member.isConnected {
       if let descriptor = member.device.descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
     }
   }
 
-  /// Makes all connections those of a machine that has lost its power.
+  /// Makes all connections behave as if the machine had lost power.
   func silence() {
     for member in members where member.isConnected {
       if let descriptor = member.device.descriptor { DeadPeer.silence(descriptor) }
@@ -162,7 +163,8 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     guard !isStopping else { return }
     guard let token else {
       failure = CommandFailure(
-        .failed, "the service gives no token for the topic", remedy: "Is it an app of the service?")
+        .failed, "the service issues no token for the topic", remedy: "Is it an app of the service?"
+      )
       return stop()
     }
     guard tokens.add(token, of: connection.tag) else { return }
@@ -215,7 +217,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
       report(
         "apus-bench fleet: device \(settings.numbers.lowerBound + connection.tag): \(reason)\n")
     }
-    // A first device that fails so fails for a reason that all others share.
+    // If the first device fails this way, all others would fail for the same reason.
     guard counts[.registered] == 0 else { return }
     switch reason {
     case .refused, .tls, .otherProtocol:
@@ -237,7 +239,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
 }
 
 extension Fleet.Member {
-  /// Whether the device is on its way to a connection, and does not wait.
+  /// Whether the device is connecting, and not waiting for a retry.
   fileprivate var isConnecting: Bool {
     switch device.stage {
     case .idle, .waiting, .lingering: false

@@ -2,15 +2,15 @@ import ApusCommand
 import ApusLoop
 import Glibc
 
-/// The devices of this process, and what is told of them: in a file, on standard output, or to the process that spread
-/// a fleet over several.
+/// The devices of this process and their reports: to a file, to standard output, or to the parent process of a fleet
+/// spread over several processes.
 final class FleetPart {
   private let loop = EventLoop(name: "fleet")
   private let settings: FleetSettings
   private let crowd: any DeviceCrowd
   private let link: ReportLink?
   private var timer: LoopTimer?
-  /// Set by SIGUSR2, where the devices are to die.
+  /// Set by SIGUSR2 with `--misbehave die`.
   private var isDead = false
 
   static let statusMilliseconds: UInt64 = 500
@@ -47,9 +47,9 @@ final class FleetPart {
         timer.start(
           afterMilliseconds: Self.statusMilliseconds, repeatMilliseconds: Self.statusMilliseconds)
       }
-      // A watcher that is released watches no longer, and an optimiser may release what is not used again.
+      // A released watcher stops watching, and the optimiser may release a value after its last use.
       withExtendedLifetime((signals, timer)) {
-        // To make certificates took a while, and times of this turn count from its beginning.
+        // Making certificates took a while, and timers count from the loop's cached time.
         loop.updateNow()
         crowd.start()
         loop.run()
@@ -61,7 +61,7 @@ final class FleetPart {
     if let failure = crowd.failure { throw failure }
   }
 
-  // MARK: What is told
+  // MARK: Reports
 
   private func tell() {
     let status = crowd.status()
@@ -92,21 +92,21 @@ final class FleetPart {
     isDead = true
     fleet.silence()
     cut()
-    // Nothing that runs could say something any more.
+    // No other code may send anything any more.
     lieDead()
     try? tellLast()
-    // In the way of a power failure: nothing is closed in order.
+    // Like a power failure: nothing is closed properly.
     fflush(nil)
     _exit(0)
   }
 
-  /// Tells what it is asked for, and does nothing else, until it is to end.
+  /// Only answers report requests until it is told to end.
   private func lieDead() {
     while let signal = DeadPeer.wait(for: [SIGTERM, SIGINT, SIGUSR1]), signal == SIGUSR1 { cut() }
   }
 }
 
-/// A line on standard output, at once.
+/// Prints a line on standard output, unbuffered.
 func printLine(_ text: String) {
   print(text)
   fflush(nil)

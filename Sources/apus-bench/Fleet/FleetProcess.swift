@@ -2,18 +2,18 @@ import ApusCommand
 import ApusLoop
 import Glibc
 
-/// A part of a fleet in a process of its own, and what it told last.
+/// A part of a fleet in a child process, and its last report.
 final class FleetProcess {
   let index: Int
   let link: ReportLink
   var status = FleetStatus()
   private(set) var isRunning = true
   var isRegistered = false
-  /// Whether its answer to SIGUSR1 is still to come.
+  /// Whether its response to SIGUSR1 is pending.
   var owesCut = false
   private var pid: pid_t = 0
 
-  /// The place of its end of the link, behind the three that every process has.
+  /// The descriptor of its end of the link, after the three standard ones.
   private static let linkPlace: Int32 = 3
 
   init(_ settings: FleetSettings, index: Int, loop: EventLoop) throws(CommandFailure) {
@@ -35,7 +35,7 @@ final class FleetProcess {
     var actions = unsafe posix_spawn_file_actions_t()
     unsafe posix_spawn_file_actions_init(&actions)
     defer { unsafe posix_spawn_file_actions_destroy(&actions) }
-    // Where both are the same, this takes the mark away that would close it (POSIX.1-2024).
+    // If both are equal, this clears the close-on-exec flag (POSIX.1-2024).
     unsafe posix_spawn_file_actions_adddup2(&actions, linkEnd, Self.linkPlace)
     unsafe setenv(ReportLink.variable, "\(Self.linkPlace)", 1)
     defer { unsafe unsetenv(ReportLink.variable) }
@@ -54,16 +54,16 @@ final class FleetProcess {
 
   func signal(_ signal: Int32) { if isRunning { kill(pid, signal) } }
 
-  /// To be called once the link has ended, as the process then has, or is about to. Its end in words; nil for a good
-  /// one.
+  /// Call it once the link has ended, because the process then has ended or is about to. Returns a failure message; nil
+  /// for success.
   func ended() -> String? {
     guard isRunning else { return nil }
     isRunning = false
     owesCut = false
     var status: Int32 = 0
     while unsafe waitpid(pid, &status, 0) < 0, errno == EINTR {}
-    // "wait(2)": the low seven bits are the signal, the byte above them the exit status.
-    if status & 0x7f != 0 { return "process \(index) was ended by signal \(status & 0x7f)" }
+    // The low seven bits are the signal, the byte above them is the exit status. Source: wait(2).
+    if status & 0x7f != 0 { return "signal \(status & 0x7f) ended process \(index)" }
     let code = status >> 8 & 0xff
     return code == 0 ? nil : "process \(index) ended with \(code)"
   }

@@ -2,7 +2,7 @@ import ApusCommand
 import ApusLoop
 import Glibc
 
-/// A fleet that is spread over several processes: starts them, hands signals on, and adds up what they tell.
+/// A fleet spread over several processes: starts them, forwards signals, and sums up their reports.
 final class FleetProcesses {
   private let loop = EventLoop(name: "fleet")
   private let settings: FleetSettings
@@ -62,7 +62,7 @@ final class FleetProcesses {
     for part in parts { part.signal(SIGTERM) }
   }
 
-  /// - Parameter signal: The one by which processes are asked.
+  /// - Parameter signal: The signal that requests the reports.
   private func cut(_ signal: Int32) {
     awaitsCuts = true
     for part in parts where part.isRunning {
@@ -72,7 +72,7 @@ final class FleetProcesses {
     printCut()
   }
 
-  /// Once every process has answered. What each told was its latency up to then; what it tells next begins anew.
+  /// Prints the sum once every process has responded. Each then has reset its latency.
   private func printCut() {
     guard awaitsCuts, !parts.contains(where: \.owesCut) else { return }
     awaitsCuts = false
@@ -80,11 +80,11 @@ final class FleetProcesses {
     for part in parts { part.status.latency.removeAll() }
   }
 
-  // MARK: What processes tell
+  // MARK: Reports of processes
 
   private func heard(_ report: FleetReport, from part: FleetProcess) {
     var report = report
-    // Passing reports of one that has answered already are of the next slice.
+    // Periodic reports of a process that has already responded belong to the next slice.
     if awaitsCuts, !part.owesCut, report.occasion == .passing {
       report.status.latency = part.status.latency
     }
@@ -119,7 +119,7 @@ final class FleetProcesses {
     if let end = part.ended() { fail(CommandFailure(.failed, end)) }
     printCut()
     if !isStopping, !settings.exitsAfterRegistration {
-      fail(CommandFailure(.failed, "process \(part.index) ended before it was told to"))
+      fail(CommandFailure(.failed, "process \(part.index) ended unexpectedly"))
     }
     if !parts.contains(where: \.isRunning) { loop.stop() }
   }

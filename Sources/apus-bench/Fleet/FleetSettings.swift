@@ -3,7 +3,7 @@ import ApusLoop
 import ApusModel
 import Glibc
 
-/// What a fleet is told, or a part of it in a process of its own.
+/// The settings of a fleet, or of a part of it in a child process.
 struct FleetSettings {
   var data: String
   var numbers: Range<Int>
@@ -20,9 +20,9 @@ struct FleetSettings {
   var misbehaviour: Misbehaviour?
   var processCount: Int
 
-  /// Descriptors of a process that no device has.
+  /// Descriptors of a process besides those of devices.
   private static let otherDescriptors = 50
-  /// Ports of an address that connections to one place can have: `net.ipv4.ip_local_port_range`, unless it was changed.
+  /// Ports of a source address for connections to one destination: the default of `net.ipv4.ip_local_port_range`.
   private static let portsPerSource = 28_000
 
   init(_ invocation: Invocation) throws(CommandFailure) {
@@ -50,7 +50,7 @@ struct FleetSettings {
     guard each <= room else {
       throw invocation.failure(
         about: BenchOptions.devices,
-        "\(each) devices are more than a process has descriptors for, which are \(room) here",
+        "a process has descriptors for only \(room) of its \(each) devices",
         remedy: "Give --processes \((numbers.count + room - 1) / room).")
     }
     let sourceCount = max(1, sources.count)
@@ -58,7 +58,7 @@ struct FleetSettings {
       let needed = (numbers.count + Self.portsPerSource - 1) / Self.portsPerSource
       throw invocation.failure(
         about: BenchOptions.devices,
-        "\(numbers.count) devices are more than \(sourceCount) source addresses have ports for",
+        "too few source addresses (\(sourceCount)) for the ports of \(numbers.count) devices",
         remedy: "Give \(needed) of --source, such as 127.0.0.2.")
     }
     _ = try sourceAddresses(invocation)
@@ -78,7 +78,7 @@ struct FleetSettings {
         addresses.append(try SocketAddress(text.contains(":") ? "[\(text)]:0" : "\(text):0"))
       } catch {
         throw invocation.failure(
-          about: BenchOptions.fleetSource, "\"\(text)\" is no address in numbers")
+          about: BenchOptions.fleetSource, "\"\(text)\" is not a numeric address")
       }
     }
     return addresses
@@ -86,12 +86,12 @@ struct FleetSettings {
 
   // MARK: Parts
 
-  /// What the process of this number has to do, of `processCount`.
+  /// The settings of the process with this index, of `processCount`.
   func part(_ index: Int) -> FleetSettings {
     var part = self
     let bounds = [index, index + 1].map { numbers.lowerBound + numbers.count * $0 / processCount }
     part.numbers = bounds[0]..<bounds[1]
-    // All addresses where each process can have several; else one, in turn.
+    // Several addresses for each process if there are enough, else one in turn.
     if sources.count > processCount {
       part.sources = sources.indices.filter { $0 % processCount == index }.map { sources[$0] }
     } else if !sources.isEmpty {
@@ -103,7 +103,7 @@ struct FleetSettings {
     return part
   }
 
-  /// The command line that says the same.
+  /// The equivalent command line.
   var arguments: [String] {
     var arguments = [
       "fleet", "--data", data, "--devices", "\(numbers.count)", "--first", "\(numbers.lowerBound)",

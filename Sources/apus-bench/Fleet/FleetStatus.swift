@@ -1,34 +1,34 @@
 import ApusCommand
 import ApusWire
 
-/// What a fleet has done and is doing. Of a fixed size, so that it is cheap to keep and to add up.
+/// The counts of a fleet. Of fixed size, so that it is cheap to keep and to sum up.
 struct FleetStatus: Sendable, Equatable {
-  /// The order is that of the JSON object.
+  /// In the order of the JSON object.
   enum Count: Int, CaseIterable {
-    /// Those that were asked for.
+    /// Requested devices.
     case devices
-    /// Those whose token is known.
+    /// Devices whose token is known.
     case registered
-    /// Those that the service believes at the moment.
+    /// Devices that are currently connected.
     case connected
     case received
     case acknowledged
-    /// Notifications that came again.
+    /// Notifications that arrived again.
     case duplicates
     /// Handshakes that led to a connection.
     case handshakes
-    /// Those of them that resumed a session.
+    /// Handshakes that resumed a session.
     case resumed
-    /// Connections that ended, and were not to.
+    /// Connections that ended unexpectedly.
     case disconnections
-    /// Attempts that led to no connection.
+    /// Failed connection attempts.
     case failures
-    /// Devices that are on their way to a connection.
+    /// Devices that are connecting.
     case connecting
   }
 
   private var counts = [UInt64](repeating: 0, count: Count.allCases.count)
-  /// From when a notification was due to be sent to its receipt; since the last SIGUSR1.
+  /// From a notification's due time to its receipt, since the last SIGUSR1.
   var latency = FineHistogram()
 
   init() {}
@@ -43,7 +43,7 @@ struct FleetStatus: Sendable, Equatable {
     left.latency += right.latency
   }
 
-  /// Counts a notification that came now.
+  /// Counts a notification received now.
   mutating func received(_ payload: Span<UInt8>) {
     self[.received] += 1
     guard let due = SentTime.find(in: payload) else { return }
@@ -74,13 +74,13 @@ extension FineHistogram {
 
 // MARK: - For another process
 
-/// What a part of a fleet tells the process that started it.
+/// A report of a part of a fleet to its parent process.
 struct FleetReport: Equatable {
   enum Occasion: UInt64 {
     case passing
-    /// The answer to SIGUSR1: the latency begins anew.
+    /// The response to SIGUSR1; the latency is then reset.
     case cut
-    /// All tokens are known, and written.
+    /// All tokens are known and written.
     case registered
     case last
   }
@@ -88,7 +88,7 @@ struct FleetReport: Equatable {
   var occasion: Occasion
   var status: FleetStatus
 
-  /// Numbers in the order of the machine's bytes: both ends are the same program.
+  /// Numbers in native byte order, because both ends are the same program.
   static let byteCount = 8 * (1 + FleetStatus.Count.allCases.count + FineHistogram.wordCount)
 
   var bytes: [UInt8] {
@@ -108,7 +108,7 @@ struct FleetReport: Equatable {
     self.status = status
   }
 
-  /// Nil for what `bytes` does not make.
+  /// Nil for anything that `bytes` cannot have made.
   init?(bytes: Span<UInt8>) {
     guard bytes.count == Self.byteCount else { return nil }
     var words: [UInt64] = []

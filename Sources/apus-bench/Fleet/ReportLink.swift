@@ -2,18 +2,18 @@ import ApusCommand
 import ApusLoop
 import Glibc
 
-/// Between a part of a fleet and the process that started it: reports go up, and the end of either is seen at once.
+/// The link between a part of a fleet and its parent process. It carries reports, and shows at once when either ends.
 final class ReportLink: SocketHandler {
-  /// Names the descriptor of the part's end.
+  /// The environment variable with the descriptor of the part's end.
   static let variable = "APUS_BENCH_REPORT"
 
-  /// Called when the other side has gone.
+  /// Called when the other process has ended.
   var onEnd: () -> Void = {}
-  /// Called for each report that came.
+  /// Called for each received report.
   var onReport: (FleetReport) -> Void = { _ in }
 
   private let socket: Socket
-  /// The same end, which outlives the loop: the last report is sent once that has ended.
+  /// The same end. It outlives the loop, because the last report is sent after the loop has ended.
   private let descriptor: Int32
   private var input: [UInt8] = []
   private var chunk = [UInt8](repeating: 0, count: 65_536)
@@ -27,7 +27,7 @@ final class ReportLink: SocketHandler {
 
   deinit { close(descriptor) }
 
-  /// The link of a process that was started as a part; nil in every other.
+  /// The link of a process that was started as a part; nil in any other process.
   static func toParent(_ loop: EventLoop) throws(CommandFailure) -> ReportLink? {
     guard let text = unsafe getenv(variable), let descriptor = unsafe Int32(String(cString: text))
     else { return nil }
@@ -36,7 +36,7 @@ final class ReportLink: SocketHandler {
     }
   }
 
-  /// Waits until the other side has room: it reads whatever comes, at once.
+  /// Blocks until the parent has room, which is soon, because it reads everything at once.
   func send(_ report: FleetReport) {
     let bytes = report.bytes
     var sent = 0
@@ -50,7 +50,7 @@ final class ReportLink: SocketHandler {
         var wanted = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         unsafe poll(&wanted, 1, -1)
       } else if errno != EINTR {
-        // Its end is seen by whoever reads.
+        // The reader will notice the end.
         return
       }
     }

@@ -1,7 +1,7 @@
 import ApusCommand
 import ApusModel
 
-/// The tokens of a fleet's devices, as they become known.
+/// The tokens of a fleet's devices known so far.
 struct TokenBook {
   private var tokens: [DeviceToken?]
   private(set) var count = 0
@@ -10,7 +10,7 @@ struct TokenBook {
 
   var isComplete: Bool { count == tokens.count }
 
-  /// - Returns: Whether it was not known before.
+  /// - Returns: Whether the token is new.
   mutating func add(_ token: DeviceToken, of device: Int) -> Bool {
     guard tokens[device] == nil else { return false }
     tokens[device] = token
@@ -18,7 +18,7 @@ struct TokenBook {
     return true
   }
 
-  /// One a line, in the order of the devices.
+  /// Writes one token per line, in the order of the devices.
   func write(to path: String) throws(CommandFailure) {
     try writeText(tokens.compactMap { $0.map { $0.hex + "\n" } }.joined(), to: path)
   }

@@ -2,9 +2,9 @@ import ApusClient
 import ApusModel
 import Synchronization
 
-/// Pushes to tokens in turn, each given out when it is due.
+/// Pushes to the tokens in turn, each returned when it is due.
 ///
-/// The id of each says when that was, so that whoever reads the outcome knows, without anything that both would share.
+/// The id of a push contains its due time, so that the reader of the outcome needs no shared state.
 struct PacedPushes: AsyncSequence, Sendable {
   typealias Failure = Never
 
@@ -14,7 +14,7 @@ struct PacedPushes: AsyncSequence, Sendable {
   let payload: TimedPayload
   let end: PushEnd
 
-  /// - Parameter index: from 0; only its low half counts, which makes ids of one moment differ.
+  /// - Parameter index: Counted from 0; its low half distinguishes ids of the same time.
   static func id(dueNanoseconds: UInt64, index: Int, run: UInt32) -> NotificationID {
     NotificationID(
       high: UInt64(run) << 32 | UInt64(UInt32(truncatingIfNeeded: index)), low: dueNanoseconds)
@@ -45,7 +45,7 @@ struct PacedPushes: AsyncSequence, Sendable {
         let due = timetable.dueNanoseconds(index)
         while now < due {
           guard !pushes.end.isReached else { return nil }
-          // Never long, so that the end is seen.
+          // Short, so that the end is noticed.
           let pause = Swift.min(due - now, 100_000_000)
           try? await Task.sleep(for: .nanoseconds(Int64(pause)), tolerance: .zero)
           now = monotonicNanoseconds()
@@ -71,7 +71,7 @@ struct PacedPushes: AsyncSequence, Sendable {
   func makeAsyncIterator() -> Iterator { Iterator(self) }
 }
 
-/// Whether somebody wants the run to end early.
+/// Whether the run should end early.
 final class PushEnd: Sendable {
   private let flag = Atomic(false)
   var isReached: Bool { flag.load(ordering: .relaxed) }

@@ -4,7 +4,7 @@ import ApusModel
 import ApusWire
 import Glibc
 
-/// `apus-bench push`: a provider whose rate does not depend on how fast it is answered.
+/// `apus-bench push`: a provider whose rate does not depend on response times.
 final class PushCommand: Sendable {
   private let configuration: ClientConfiguration
   private let request: PushRequest
@@ -15,7 +15,7 @@ final class PushCommand: Sendable {
   private let capacity: Int
   private let end = PushEnd()
 
-  /// What a slow service may owe before the timetable waits for it, in seconds of the rate.
+  /// Maximum open pushes before the timetable waits, in seconds of the rate.
   private static let openSeconds: UInt64 = 10
 
   init(_ invocation: Invocation) throws(CommandFailure) {
@@ -29,7 +29,7 @@ final class PushCommand: Sendable {
       credential: try PushCredential(invocation).credential)
     configuration.maximumConnections = invocation.value(BenchOptions.pushConnections)
     configuration.serverName = "localhost"
-    // What the service refuses is counted, and not tried again beside the timetable.
+    // Rejections are counted and not retried, because retries would exceed the rate.
     configuration.retriesRefusals = false
     self.configuration = configuration
     tokens = try readTokens(try invocation.require(BenchOptions.tokens)).map(\.hex)
@@ -70,13 +70,12 @@ final class PushCommand: Sendable {
     await client.close()
     if let complaint = tally.complaint { report("apus-bench push: \(complaint)\n") }
     guard tally.accepted > 0 else {
-      throw CommandFailure(.failed, "none of \(tally.sent) notifications was accepted")
+      throw CommandFailure(.failed, "no notification was accepted, of \(tally.sent) sent")
     }
     return tally.json(nanoseconds: elapsed)
   }
 
-  /// Makes the first connection before the clock starts: a push to a token that nobody has is refused, and reaches no
-  /// device.
+  /// Opens the first connection before the clock starts, with a push to an invalid token, which is rejected.
   private func connect(_ client: APNSClient) async throws(CommandFailure) {
     var probe = request
     probe.token = String(repeating: "0", count: 64)
@@ -90,15 +89,15 @@ final class PushCommand: Sendable {
   }
 }
 
-/// What became of the pushes of a run.
+/// The outcomes of a run.
 struct PushTally {
   private(set) var sent = 0
   private(set) var accepted = 0
   private(set) var rejected = 0
   private(set) var unknown = 0
-  /// From when a request was due to its answer.
+  /// From a request's due time to its response.
   private(set) var latency = FineHistogram()
-  /// About the first that was not accepted.
+  /// Describes the first push that was not accepted.
   private(set) var complaint: String?
 
   mutating func add(_ outcome: BulkOutcome) {
@@ -109,7 +108,7 @@ struct PushTally {
     case .success(.accepted): accepted += 1
     case .success(.rejected(let rejection)):
       rejected += 1
-      complaint = complaint ?? "the first refusal was \(rejection.status) \(rejection.reason)"
+      complaint = complaint ?? "the first rejection was \(rejection.status) \(rejection.reason)"
     case .success(.unknown(let cause, _)):
       unknown += 1
       complaint = complaint ?? "the first unknown outcome: \(cause)"

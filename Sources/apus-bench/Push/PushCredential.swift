@@ -1,7 +1,7 @@
 import ApusClient
 import ApusCommand
 
-/// The key that a provider signs with: as the options say, or the first of the data directory.
+/// The provider's signing key: that of the options, or the first of the data directory.
 struct PushCredential {
   let keyPEM: [UInt8]
   let keyID: String
@@ -32,9 +32,9 @@ struct PushCredential {
     .providerToken(keyPEM: keyPEM, keyID: keyID, teamID: teamID)
   }
 
-  /// Reads what `apus init` writes: `[key ID]`, and in the lines below it `team = ID`.
+  /// Reads `[key ID]` and the line `team = ID` below it, as written by `apus init`.
   ///
-  /// - Parameter wanted: The key; nil: the first that there is.
+  /// - Parameter wanted: The key id; nil for the first key.
   static func team(ofKey wanted: String?, in text: String) -> (keyID: String, teamID: String)? {
     var keyID: String?
     for line in text.split(separator: "\n") {

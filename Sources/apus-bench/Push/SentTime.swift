@@ -1,11 +1,11 @@
 import ApusModel
 
-/// The member of a payload that says when it was due to be sent: nanoseconds of the monotonic clock, which all
-/// processes of a machine share.
+/// The member of a payload with its due time: nanoseconds of the monotonic clock, which all processes of a machine
+/// share.
 enum SentTime {
   private static let key: StaticString = "\"sent_ns\":"
 
-  /// The time in a payload, where it has one. It is looked for from the end, where `TimedPayload` has it.
+  /// The time in a payload, if any. Searches from the end, where `TimedPayload` puts it.
   static func find(in payload: Span<UInt8>) -> UInt64? {
     let keyCount = key.utf8CodeUnitCount
     var start = payload.count - keyCount
@@ -20,7 +20,7 @@ enum SentTime {
     return nil
   }
 
-  /// Digits, behind any number of spaces.
+  /// Reads digits after any number of spaces.
   private static func number(_ text: Span<UInt8>) -> UInt64? {
     var index = 0
     while index < text.count, text[index] == 0x20 { index += 1 }
@@ -34,9 +34,9 @@ enum SentTime {
   }
 }
 
-/// A payload whose time is put in place, so that the next one costs no text.
+/// A payload whose time is overwritten in place, without formatting the rest again.
 struct TimedPayload: Sendable {
-  /// As many as the greatest `Int64` has.
+  /// The number of digits of the largest `Int64`.
   static let digitCount = 19
 
   private(set) var bytes: [UInt8]
@@ -62,7 +62,7 @@ struct TimedPayload: Sendable {
     Self.set(nanoseconds, in: &bytes, at: timeStart)
   }
 
-  /// The digits end where the place for them does; JSON lets spaces stand before them, and no zeros.
+  /// Right-aligns the digits and pads with spaces, because JSON does not allow leading zeros.
   private static func set(_ nanoseconds: UInt64, in bytes: inout [UInt8], at start: Int) {
     var rest = nanoseconds
     for index in (start..<start + digitCount).reversed() {

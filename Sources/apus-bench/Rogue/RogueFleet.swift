@@ -6,7 +6,7 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// Devices with good certificates and bad manners, on one loop. Confined to it.
+/// Misbehaving devices with valid certificates, on one loop. Confined to it.
 final class RogueFleet: DeviceCrowd {
   var failure: CommandFailure? { nil }
   var onRegistration: () -> Void = {}
@@ -24,9 +24,9 @@ final class RogueFleet: DeviceCrowd {
   private var lastSecond: UInt64 = 0
   private var random = SeededGenerator(seed: UInt64(getpid()))
 
-  /// How often the links are looked after: one byte of each byte-wise writer goes out at a time.
+  /// Period of the tick, in which each one-byte writer sends one byte.
   private static let tickMilliseconds: UInt64 = 2
-  /// The longest wait before a failed link tries again, where nothing was said.
+  /// The default for the longest wait before a failed link retries.
   private static let retryMilliseconds = 1000
 
   init(
@@ -99,13 +99,13 @@ final class RogueFleet: DeviceCrowd {
     }
   }
 
-  /// When a link that ended tries again.
+  /// When an ended link retries.
   func retryTime() -> UInt64 {
     let longest = UInt64(settings.reconnectMilliseconds ?? Self.retryMilliseconds)
     return loop.nowMilliseconds + UInt64.random(in: 1...longest, using: &random)
   }
 
-  // MARK: What links tell
+  // MARK: Events of links
 
   func registered(_ link: RogueLink, _ token: DeviceToken) {
     guard tokens.add(token, of: link.tag) else { return }

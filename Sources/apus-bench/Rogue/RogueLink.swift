@@ -5,14 +5,14 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// A device's connection that does what none should. Confined to its loop.
+/// The connection of a misbehaving device. Confined to its loop.
 final class RogueLink: SocketHandler {
   enum Stage: Equatable {
-    /// Until then, by the loop's clock.
+    /// Waits until the given time of the loop's clock.
     case waiting(UInt64)
     case connecting
     case handshaking
-    /// As far as this kind goes: misbehaving.
+    /// Misbehaving.
     case settled
   }
 
@@ -26,12 +26,12 @@ final class RogueLink: SocketHandler {
   private var socket: Socket?
   private var tls: TLSConnection?
   private var client = CourierClient(configuration: CourierClient.Configuration())
-  /// Plaintext that is still to be said.
+  /// Plaintext still to be sent.
   private var pending: [UInt8] = []
   private var unsent = OutputQueue()
   private var keepAliveDue: UInt64 = 0
 
-  /// A service takes one a second.
+  /// A service accepts one keep-alive per second.
   private static let keepAliveMilliseconds: UInt64 = 1500
 
   init(
@@ -93,12 +93,12 @@ final class RogueLink: SocketHandler {
     sayAll()
   }
 
-  /// The link is over; it tries again later, or at once where that is what it is for.
+  /// Ends the link, and schedules a retry, or retries at once if the kind of misbehaviour requires it.
   private func end() {
     guard let socket else { return stage = .waiting(owner.retryTime()) }
     let isFlood = owner.how == .connectionFlood && stage == .settled
     owner.counts[stage == .settled ? .disconnections : .failures] += 1
-    // With a reset: thousands of connections a second would else leave no port free.
+    // With a reset, because otherwise thousands of connections per second would use up all ports.
     socket.abort()
     self.socket = nil
     tls = nil
@@ -130,7 +130,7 @@ final class RogueLink: SocketHandler {
     }
   }
 
-  /// Says what there is as a good device would.
+  /// Sends everything pending, like a well-behaved device.
   private func sayAll() {
     say(pending.count)
   }
@@ -151,8 +151,8 @@ final class RogueLink: SocketHandler {
     flush()
   }
 
-  /// Says one byte, in a record and a segment of its own. Where there is nothing to say it asks for a sign of life, as
-  /// often as a service bears it.
+  /// Sends one byte in a separate record and segment. With nothing pending, it sends keep-alives as often as the
+  /// service allows.
   func writeByte() {
     let now = owner.loop.nowMilliseconds
     if pending.isEmpty, now >= keepAliveDue {
@@ -176,7 +176,7 @@ final class RogueLink: SocketHandler {
     }
   }
 
-  /// Takes a single byte out of what waits, and thinks nothing of it.
+  /// Reads a single byte and ignores it.
   func readByte() {
     guard let socket else { return }
     switch unsafe socket.read(
@@ -191,7 +191,7 @@ final class RogueLink: SocketHandler {
     guard let tls else { return }
     let buffers = owner.memory.tls
     unsafe tls.provide(input, buffers: buffers)
-    // The link may end in between; TLS has the input on loan to its end.
+    // The link may end during the loop; TLS borrows the input until then.
     while true {
       switch tls.read(buffers: buffers) {
       case .handshakeCompleted: handshakeCompleted()
@@ -220,7 +220,7 @@ final class RogueLink: SocketHandler {
       default: break
       }
     }
-    // A good device until it has its token, so that notifications come.
+    // It behaves well until it has its token, so that notifications arrive.
     if stage != .settled { sayAll() }
   }
 

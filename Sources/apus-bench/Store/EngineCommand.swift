@@ -4,7 +4,7 @@ import ApusStore
 import ApusWire
 import Glibc
 
-/// `apus-bench engine`: what the service writes for notifications that wait, without the service.
+/// `apus-bench engine`: writes stored notifications like the service, but without it.
 struct EngineCommand {
   private let path: String
   private let devices: Int
@@ -32,7 +32,7 @@ struct EngineCommand {
     for start in stride(from: 0, to: total, by: groupSize) {
       var group = writer.makeGroup()
       let end = min(start + groupSize, total)
-      // In the order in which the service writes a group: by device.
+      // Sorted by device, as the service writes a group.
       let ids = (start..<end).map { Fleet.deviceID((first + $0) % devices).rawValue }.sorted()
       for (place, id) in ids.enumerated() {
         append(id, order: UInt64(start + place), to: &group)

@@ -5,7 +5,7 @@ import ApusModel
 import ApusTrust
 import ApusWire
 
-/// `apus-bench fetch`: devices, one after the other, that come for what is stored.
+/// `apus-bench fetch`: connects devices one after the other to fetch their stored notifications.
 final class FetchCommand: DeviceConnectionDelegate {
   private let invocation: Invocation
   private let loop = EventLoop(name: "fetch")

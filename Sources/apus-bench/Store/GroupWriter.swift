@@ -3,11 +3,11 @@ import ApusStore
 import Glibc
 import Synchronization
 
-/// A store that is written to one group after the other: while one is being synced, the caller makes the next.
+/// Writes groups to a store on another thread: while one group is synced, the caller makes the next.
 @safe
 final class GroupWriter: @unchecked Sendable {
   private let store: RocksStore
-  /// Up while no group is under way.
+  /// Available while no group is being written.
   private let turn: UnsafeMutablePointer<sem_t>
   private let failure = Mutex<StoreError?>(nil)
 
@@ -30,7 +30,7 @@ final class GroupWriter: @unchecked Sendable {
 
   func makeGroup() -> WriteGroup { store.makeGroup() }
 
-  /// Hands the group over once the one before is on disk.
+  /// Passes a group on once the previous one is on disk.
   func write(_ group: consuming WriteGroup) throws(CommandFailure) {
     try wait()
     store.commit(group) { [self] error in

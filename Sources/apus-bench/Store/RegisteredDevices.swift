@@ -5,15 +5,15 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// Devices that never connected, yet are known to the service: by their numbers, as in a fleet.
+/// Devices that the service knows although they never connected, numbered as in a fleet.
 struct RegisteredDevices {
-  /// What `apus init` gives the first app.
+  /// The id of the first app of `apus init`.
   static let app = AppID(1)
   private static let generation: UInt16 = 1
 
   private let sealer: TokenSealer
 
-  /// - Parameter data: the service's data directory.
+  /// - Parameter data: The service's data directory.
   init(data: String) throws(CommandFailure) {
     let path = "\(data)/sealing.keys"
     var keys: [TokenSealingKeys.Key] = []
@@ -21,8 +21,8 @@ struct RegisteredDevices {
       let words = line.split(separator: " ")
       guard words.count == 3, words[1] == "=", let id = UInt8(words[0]),
         let key = DeviceToken(hex: Array(words[2].utf8).span)
-      else { throw CommandFailure(.configuration, "\(path) has a line that is no key") }
-      // A key has as many bytes as a token.
+      else { throw CommandFailure(.configuration, "\(path) has a line that is not a key") }
+      // A key has the same size as a token.
       keys.append(TokenSealingKeys.Key(id: id, bytes: key.bytes))
     }
     do {
@@ -41,8 +41,7 @@ struct RegisteredDevices {
         generation: Self.generation))
   }
 
-  /// The record of a device that connected once, with the topic in its list, and that dropped it since if
-  /// `isRemoved`.
+  /// The record of a device that connected once and registered the topic; if `isRemoved`, it has unregistered it since.
   static func record(milliseconds: Int64, isRemoved: Bool) -> DeviceRecord {
     DeviceRecord(
       fingerprint: KeyFingerprint(words: (0, 0, 0, 0)),
@@ -67,7 +66,7 @@ struct RegisterCommand {
     let count = try invocation.require(BenchOptions.numberedDevices)
     let writer = try GroupWriter("\(invocation.value(BenchOptions.data))/store")
     var record: [UInt8] = []
-    // A removed app's tokens die when a grace is over: long ago, then.
+    // Removed long ago, so that the grace time of the tokens is over.
     let isRemoved = invocation.isOn(BenchOptions.removed)
     let since = Int64(time(nil)) - (isRemoved ? Self.removedSeconds : 0)
     RegisteredDevices.record(milliseconds: since * 1000, isRemoved: isRemoved)

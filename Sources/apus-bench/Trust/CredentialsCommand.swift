@@ -5,7 +5,7 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// `apus-bench credentials`: what it costs to believe a device token and a provider token.
+/// `apus-bench credentials`: measures the cost of checking device tokens and provider tokens.
 struct CredentialsCommand {
   private let seconds: Double
 
@@ -28,7 +28,7 @@ struct CredentialsCommand {
     }
   }
 
-  /// Nanoseconds of the processor's time for each call of `body`, which does `count` things.
+  /// CPU nanoseconds per item, for a `body` that handles `count` items per call.
   private func cost(of count: Int, _ body: () throws -> Void) rethrows -> Int64 {
     try body()
     let start = Self.processorSeconds()
@@ -68,13 +68,15 @@ struct CredentialsCommand {
         if opened.contains(where: { $0 == nil }) { wrong += 1 }
       }
     }
-    guard wrong == 0 else { throw CommandFailure(.failed, "\(wrong) tokens were not opened") }
+    guard wrong == 0 else {
+      throw CommandFailure(.failed, "tokens that failed to unseal: \(wrong)")
+    }
     return cost
   }
 
   // MARK: Provider tokens
 
-  /// With the signature checked, and as the connection that has seen the token before knows it again.
+  /// The cost with the signature check, and of a token that the connection has seen before.
   private func providerTokens() throws -> (checked: Int64, known: Int64) {
     let key = try PrivateKey.generateP256()
     guard let keyID = ShortID("ABC123DEFG"), let team = ShortID("TEAM123456") else {
@@ -96,14 +98,14 @@ struct CredentialsCommand {
     var fields = RequestFields()
     let field = Array("bearer ".utf8) + text
     guard fields.add(.authorization, value: field.span) else {
-      throw CommandFailure(.failed, "the field does not fit")
+      throw CommandFailure(.failed, "the header field does not fit")
     }
     var connection = ProviderConnection(environment: .production)
     guard
       case .trusted = connection.verified(
         VerifiedToken(keyID: keyID, issuer: team, issuedAtSeconds: now), fields: fields,
         directory: directory, nowSeconds: now)
-    else { throw CommandFailure(.failed, "the token was not taken") }
+    else { throw CommandFailure(.failed, "the token was rejected") }
     let known = cost(of: 64) {
       for _ in 0..<64 {
         guard
@@ -114,7 +116,7 @@ struct CredentialsCommand {
         }
       }
     }
-    guard wrong == 0 else { throw CommandFailure(.failed, "\(wrong) tokens were not believed") }
+    guard wrong == 0 else { throw CommandFailure(.failed, "rejected tokens: \(wrong)") }
     return (checked, known)
   }
 }

@@ -6,20 +6,20 @@ import ApusTLS
 import ApusWire
 import Glibc
 
-/// `apus-bench handshake`: devices that shake hands and leave, several at a time.
+/// `apus-bench handshake`: devices that complete the TLS handshake and disconnect, several at a time.
 final class HandshakeCommand {
   private let loop = EventLoop(name: "handshake")
   private let memory = BinaryLinkMemory()
   private let address: SocketAddress
   private var identities: [TLSConnectionIdentity] = []
   private let context: TLSContext
-  /// What each device resumes next.
+  /// The session that each device resumes next.
   private var sessions: [TLSSession?] = []
   private let wanted: Int
   private let resumes: Bool
   private let parallel: Int
   private var links: [Int: HandshakeLink] = [:]
-  /// Links that ended in this turn, by their place.
+  /// Indices of the links that ended in this turn.
   private var free: [Int]
   private var begun = 0
   private var completed = 0
@@ -68,7 +68,7 @@ final class HandshakeCommand {
     if failure != nil { return loop.stop() }
     do {
       while begun < wanted, let place = free.popLast() {
-        // A session is of one place alone, so that no two connections resume it at once.
+        // Each link has its own session, so that no two connections resume the same one at once.
         let device = resumes ? place : begun % identities.count
         links[place] = try HandshakeLink(
           place: place, device: device, context: context, identity: identities[device],
@@ -93,7 +93,7 @@ final class HandshakeCommand {
   }
 }
 
-/// One connection: it is open, and then it is over.
+/// One connection.
 private final class HandshakeLink: SocketHandler {
   let place: Int
   let device: Int
@@ -153,7 +153,7 @@ private final class HandshakeLink: SocketHandler {
     }
   }
 
-  /// Says goodbye once everything is there that the connection was for.
+  /// Closes the connection once the handshake and, if needed, the session ticket are complete.
   private func leaveIfDone() {
     guard isOpen, !isShut, !awaitsSession || tls.session != nil else { return }
     isShut = true

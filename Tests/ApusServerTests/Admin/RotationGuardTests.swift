@@ -47,7 +47,7 @@ struct RotationGuardTests {
       #expect(change.status == 503)
       #expect(change.text.contains(what), "\(change.text)")
     }
-    try expectLoss("deleted or moved away")
+    try expectLoss("deleted or moved")
     try FileManager.default.copyItem(atPath: path + ".away", toPath: path)
     try expectLoss("replaced")
     try FileManager.default.removeItem(atPath: path)

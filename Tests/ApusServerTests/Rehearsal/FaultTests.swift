@@ -82,7 +82,7 @@ struct FaultTests {
     try provider.ping()
     try provider.send(.resetStream(stream, code: 8))
     let exchange = try stage.rehearsal.exchange(token)
-    #expect(exchange.status == 0 && exchange.explanation == "the provider took the request back")
+    #expect(exchange.status == 0 && exchange.explanation == "the provider cancelled the request")
     try provider.ping()
   }
 
@@ -99,7 +99,7 @@ struct FaultTests {
     #expect(exchanges.map(\.status) == [0, 0])
     #expect(
       Set(exchanges.compactMap(\.explanation)) == [
-        "no answer is sent", "the connection ended before there was an answer",
+        "no response is sent", "the connection ended before the response",
       ])
   }
 
@@ -112,7 +112,7 @@ struct FaultTests {
     #expect(provider.received.allSatisfy { $0.stream != silent })
     let exchanges = try stage.rehearsal.exchanges(token, count: 2)
     #expect(exchanges.map(\.status) == [0, 200])
-    #expect(exchanges[0].explanation == "no answer is sent")
+    #expect(exchanges[0].explanation == "no response is sent")
   }
 
   @Test("A fault can be RST_STREAM with any code", arguments: [1, 2, 7, 8, 11] as [UInt32])

@@ -1,4 +1,4 @@
-"""The console of `apus serve`: signing in, the overview, and all that an administrator does."""
+"""The console of `apus serve`: sign-in, the overview, and all actions of an administrator."""
 
 import json
 import unittest
@@ -49,7 +49,7 @@ class SignIn(AdminCase):
         self.assertNotIn("com.example.app", browser.run("return document.documentElement.textContent"))
 
     def test_no_scope(self):
-        """Whose scopes were taken back meanwhile is told which one is missing, and nothing is changed."""
+        """If a scope was withdrawn meanwhile, the page names it, and nothing is changed."""
         self.expected_complaints += ["403"]
         browser = self.show("keys")
         self.expect("ABC123DEFG")
@@ -60,7 +60,7 @@ class SignIn(AdminCase):
         self.assertNotIn("revoked", self.world.keys[0])
 
     def test_read_only(self):
-        """Who may read and no more is offered nothing else."""
+        """A token with only the scope read is offered nothing else."""
         self.browser.run("sessionStorage.setItem('apus-token', 'read')")
         browser = self.show("keys")
         browser.wait("document.body.dataset.scopes === 'read'")
@@ -79,7 +79,7 @@ class Overview(AdminCase):
         browser = self.show()
         for words in ["9,041", "9,000 production", "1,812", "1 ms", "none in the last minute", "81 MB", "16"]:
             self.expect(words, ".tiles")
-        for words in ["Discarded - Expired", "BadDeviceToken", "22 days", "5 days", "is over"]:
+        for words in ["Discarded - Expired", "BadDeviceToken", "22 days", "5 days", "expired"]:
             self.expect(words)
         self.expect("Apus 0.1.0, up 2 h 1 min")
         self.expect("ready", "#link")
@@ -89,7 +89,7 @@ class Overview(AdminCase):
         self.assertIsNone(browser.run("return window.broken ?? null"))
 
     def test_goes_on(self):
-        """Figures and rates follow the service, and its trouble is said."""
+        """Figures and rates follow the service, and problems are shown."""
         browser = self.show()
         self.expect("1,234,567 in all", ".tiles")
         self.world.accepted += 1000
@@ -144,7 +144,7 @@ class Changes(AdminCase):
 
     def test_keys(self):
         browser = self.show("keys")
-        browser.choose("select", "production", "Good for")
+        browser.choose("select", "production", "Valid for")
         browser.type("input", "com.example.app, com.example.two", "Only for these apps")
         browser.click("button[type=submit]", "Add")
         self.expect("BEGIN PRIVATE KEY", ".answer")
@@ -184,21 +184,21 @@ class Changes(AdminCase):
         browser.accept()
         self.expect("approved")
         self.assertIsNone(browser.run("return window.broken ?? null"))
-        browser.type("input", "reader-7", "Device’s name")
+        browser.type("input", "reader-7", "Device name")
         browser.type("input", "48", "Hours")
         browser.click("button", "Make")
         self.expect("K7QX-2MNP")
         self.assertEqual(self.call_of("POST", "codes"), {"name": "reader-7", "hours": 48, "uses": 1})
-        browser.click("button", "Take back")
+        browser.click("button", "Withdraw")
         browser.accept()
         browser.wait("!document.querySelector('main').innerText.includes('0 of 1')")
 
     def test_audit_words(self):
-        """Times say their zone, and no word is broken that fits into its column."""
+        """Times have their zone, and words that fit into their column are not broken."""
         self.world.audit.append({
             "time": "2026-01-02T03:04:05.678Z", "event": "certificate.revoked", "actor": "token administrator",
             "subject": "8F3A11DD00000001", "reason": "certificate revoked", "door": "courier production",
-            "explanation": "it was taken back: issue another for a new key",
+            "explanation": "issue another certificate for a new key",
             "sha256": "ab" * 32})
         browser = self.show("audit")
         self.expect("certificate.revoked", ".log")
@@ -248,7 +248,7 @@ class Ledger(AdminCase):
         self.show("ledger/123e4567-e89b-12d3-a456-426614174000".upper().replace("LEDGER", "ledger"))
         self.expect("It is 3 h old <b>!</b>")
         self.show("ledger/123e4567-e89b-12d3-a456-000000000000")
-        self.expect("Neither the ledger nor the refusals know it.")
+        self.expect("Not found in the ledger or the rejected requests.")
 
     def test_unknown_topic(self):
         self.expected_complaints += ["404"]
@@ -257,13 +257,13 @@ class Ledger(AdminCase):
         self.expect("did you mean com.example.app?")
 
     def test_send(self):
-        """A test push, and its way through the ledger as it goes on."""
+        """A test push, and its states in the ledger as they happen."""
         browser = self.show("send")
         browser.wait("[...document.querySelectorAll('input')].some((one) => one.value === 'com.example.app')")
         self.assertFalse(browser.run("return document.querySelector('.compose select').checkVisibility()"))
         browser.type("input", "0" * 64, "Device token")
         browser.click("button", "Send")
-        self.expect("Refused: 400 BadDeviceToken")
+        self.expect("Rejected: 400 BadDeviceToken")
         self.expect("This service did not make <b>it</b>.")
         browser.type("input", "ab" * 32, "Device token")
         browser.click("button", "Send")
@@ -288,7 +288,7 @@ class Everywhere(AdminCase):
         browser.wait("document.querySelector('[data-view=ledger] input[type=search]') === document.activeElement")
 
     def test_narrow(self):
-        """On a phone nothing is wider than it, and each view can be left."""
+        """On a phone nothing is wider than the screen, and each view can be left."""
         browser = self.show()
         browser.size(360, 740)
         for name in VIEWS:
@@ -314,7 +314,7 @@ class Everywhere(AdminCase):
         self.assertGreater(right, 1700)
 
     def test_labels(self):
-        """Each control says what it is for, and each table what is in it."""
+        """Each control and each table has a name."""
         browser = self.show()
         for name in VIEWS:
             browser.run("location.hash = arguments[0]", f"/{name}")

@@ -36,7 +36,7 @@ class Inbox(PageCase):
     def test_states_change(self):
         push = self.world.add({"states": [], "shown": None})
         browser = self.show(f"inbox/{push['number']}")
-        browser.wait("document.body.innerText.includes('has not shown it so far')")
+        browser.wait("document.body.innerText.includes('has not shown it yet')")
         delivered = {
             "state": "Delivered to Device",
             "atMilliseconds": push["receivedMilliseconds"] + 40,
@@ -75,17 +75,17 @@ class Inbox(PageCase):
 
     def test_only_refused(self):
         browser = self.show()
-        browser.click(".segments button", "Refused")
+        browser.click(".segments button", "Rejected")
         browser.wait("document.querySelector('.total').textContent === '1 push'")
         browser.wait("document.querySelector('.list-pane').innerText.includes('410 Unregistered')")
 
     def test_gone(self):
         self.expected_complaints = ["404"]
         browser = self.show("inbox/4711")
-        browser.wait("document.querySelector('.detail').innerText.includes('This push is gone')")
+        browser.wait("document.querySelector('.detail').innerText.includes('This push was deleted')")
 
     def test_comes_back(self):
-        """After a lost connection nothing is missing, and nothing is there twice."""
+        """After a lost connection no push is missing or duplicated."""
         self.expected_complaints = ["503", "ERR_"]
         browser = self.show()
         self.world.add({})
@@ -113,7 +113,7 @@ class Many(PageCase):
         return self.browser.run("return document.querySelectorAll('.row').length")
 
     def test_total(self):
-        """All that are kept are counted, however few the page has fetched."""
+        """All kept pushes are counted, however few the page has fetched."""
         browser = self.show()
         self.expect("10,000 pushes", ".total")
         self.world.add({})
@@ -147,7 +147,7 @@ class Many(PageCase):
         self.assertEqual(missing, 0)
 
     def test_flood(self):
-        """A thousand arrive while somebody reads further down: what they read stays where it is."""
+        """A thousand pushes arrive while the user reads further down: the visible rows do not move."""
         browser = self.show()
         browser.run("document.querySelector('.scroller').scrollTop = 3000")
         visible = """(() => { const box = document.querySelector('.scroller').getBoundingClientRect()
@@ -164,7 +164,7 @@ class Many(PageCase):
         browser.wait("document.querySelector('.fresh').hidden")
 
     def test_bounded(self):
-        """More than the page keeps: the oldest leave the page, and are counted."""
+        """Above the page's limit, the oldest pushes leave the page but are counted."""
         browser = self.show()
         for _ in range(10_500):
             self.world.add({})
@@ -227,7 +227,7 @@ class Keyboard(PageCase):
             browser.wait("document.querySelector('#main').dataset.view === arguments[0]", view)
 
     def test_focus_is_seen(self):
-        """From the first control to the last, each that has the focus shows it."""
+        """Each control shows when it has the focus."""
         for view in VIEWS:
             browser = self.show(view)
             browser.run("document.activeElement.blur()")

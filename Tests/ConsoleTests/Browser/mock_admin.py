@@ -42,13 +42,14 @@ class Handler(mock_service.Handler):
     def scopes(self):
         secret = (self.headers.get("authorization") or "").removeprefix("Bearer ")
         if secret not in self.world.tokens:
-            raise Refusal(401, "unauthorized", "the token is unknown, was removed, or its time is over")
+            raise Refusal(401, "unauthorized", "the token is unknown, removed or expired")
         return self.world.tokens[secret]
 
     def need(self, scope):
         scopes = self.scopes()
         if scope not in scopes:
-            raise Refusal(403, "scope-missing", f"token x has the scopes {', '.join(scopes)}; this needs {scope}")
+            has = f"token x has the scopes {', '.join(scopes)}"
+            raise Refusal(403, "scope-missing", f"{has}; this operation needs {scope}")
 
     def act(self, parts, query, body):
         world, name, rest = self.world, parts[0], parts[1:]
@@ -68,7 +69,7 @@ class Handler(mock_service.Handler):
         world = self.world
         if name == "devices" and rest:
             if rest[0] not in world.devices:
-                raise Refusal(404, "not-found", f"there is no device {rest[0]}")
+                raise Refusal(404, "not-found", f"the device {rest[0]} does not exist")
             return world.devices[rest[0]]
         if name == "devices":
             after, text, limit = query.get("after", ""), query.get("query", ""), int(query.get("limit", 100))

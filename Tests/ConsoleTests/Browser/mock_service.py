@@ -101,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
     def asset(self, name):
         path = SOURCES / "Assets" / pathlib.PurePath(name).name
         if not path.is_file():
-            raise Refusal(404, "not-found", f"there is no file {name}")
+            raise Refusal(404, "not-found", f"the file {name} does not exist")
         self.reply(200, path.read_bytes(), TYPES[path.suffix] + "; charset=utf-8")
 
     def events(self):
@@ -146,7 +146,7 @@ class Handler(BaseHTTPRequestHandler):
         if rest:
             push = world.find(int(rest[0]))
             if not push:
-                raise Refusal(404, "not-found", f"there is no push {rest[0]}")
+                raise Refusal(404, "not-found", f"the push {rest[0]} does not exist")
             return push
         limit, before = int(query.get("limit", 100)), int(query.get("before", 1 << 60))
         found = []
@@ -187,7 +187,7 @@ class Handler(BaseHTTPRequestHandler):
                 world.shown[rest[0]].clear()
             return {"shown": world.shown[rest[0]][::-1]}
         if rest and rest[0] not in world.devices:
-            raise Refusal(404, "not-found", f'there is no device "{rest[0]}"')
+            raise Refusal(404, "not-found", f'the device "{rest[0]}" does not exist')
         if self.command == "POST":
             if not re.fullmatch("[A-Za-z0-9-]{1,32}", body["id"]):
                 raise Refusal(400, "invalid", "must be 1 to 32 letters, digits and hyphens", field="id")
@@ -238,7 +238,7 @@ class Handler(BaseHTTPRequestHandler):
     def send(self, rest, query, body):
         world = self.world
         if "device" in body and body["device"] not in world.devices:
-            raise Refusal(404, "not-found", f'there is no device "{body["device"]}"')
+            raise Refusal(404, "not-found", f'the device "{body["device"]}" does not exist')
         push = world.add({**samples.of(body, world.send_answer), "violations": world.send_violations})
         return {
             "token": push["token"],
@@ -263,7 +263,7 @@ class Handler(BaseHTTPRequestHandler):
                 "authorization": "bearer eyJhbGciOiJFUzI1NiJ9",
                 **known,
             }
-        problems = [] if "." in body["token"] else ["this service did not make it"]
+        problems = [] if "." in body["token"] else ["this service did not issue the token"]
         return {
             "kind": "provider" if "." in body["token"] else "device",
             "good": not problems,

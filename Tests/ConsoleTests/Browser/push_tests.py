@@ -1,4 +1,4 @@
-"""One push, bad input, and how the page looks."""
+"""A single push, bad input, and the look of the page."""
 
 import samples
 from page_case import VIEWS, PageCase
@@ -89,7 +89,7 @@ class Push(PageCase):
         self.assertEqual(copied, self.world.find(20)["curl"])
 
     def test_payload_as_it_came(self):
-        """Long numbers, repeated keys and escapes stay what they are, in each view of the payload."""
+        """Long numbers, repeated keys and escapes stay unchanged in each view of the payload."""
         text = '{"a":12345678901234567890,"a":1.0e400,"b":"\\u0041\\ud800"}'
         push = self.world.add({**samples.with_payload(text), "payload": {}})
         browser = self.show(f"inbox/{push['number']}")
@@ -136,7 +136,7 @@ class BadInput(PageCase):
         )
 
     def test_directions(self):
-        """What turns the direction of text is named where code is read, and ends where its text ends."""
+        """Characters that change the text direction are named in code, and have no effect outside their text."""
         push = self.world.add([*samples.bad()][1])
         browser = self.show(f"inbox/{push['number']}")
         browser.wait("document.querySelector('.payload .control')")
@@ -222,7 +222,7 @@ class Looks(PageCase):
         return (high + 0.05) / (low + 0.05)
 
     def test_names(self):
-        """What can be operated has a name, and no id is there twice."""
+        """Each control has a name, and no id occurs twice."""
         for view in [*VIEWS, "inbox/20"]:
             browser = self.show(view)
             browser.wait("document.querySelector('main > *')")
@@ -245,7 +245,7 @@ class Looks(PageCase):
         self.assertEqual([name for name in names if not name.startswith(self.address)], [])
 
     def test_policy_holds(self):
-        """The policy is in force: markup from a string and a script of the page's own are refused."""
+        """The policy is in force: markup from a string and inline scripts are blocked."""
         self.expected_complaints = ["Trusted", "Content Security Policy", "404"]
         browser = self.show()
         refused = browser.run("try { document.body.innerHTML = '<p>'; return false } catch { return true }")

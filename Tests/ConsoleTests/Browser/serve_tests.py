@@ -48,7 +48,7 @@ class Console(Eventually, unittest.TestCase):
         self.assertEqual(self.serving.send(self.serving.token, "still"), 0)
 
     def test_way_of_a_push(self):
-        """A device is connected, a test push reaches it, and the ledger has its whole way."""
+        """A test push reaches a connected device, and the ledger has all of its states."""
         browser = self.view("devices")
         browser.click("main table a")
         for words in ["connected", "production", TOPIC, "enabled"]:
@@ -79,10 +79,10 @@ class Console(Eventually, unittest.TestCase):
         browser.wait("[...document.querySelectorAll('input')].some((one) => one.value === arguments[0])", TOPIC)
         browser.type("input", "ab" * 32, "Device token")
         browser.click("button", "Send")
-        self.expect("Refused: 400 BadDeviceToken")
+        self.expect("Rejected: 400 BadDeviceToken")
 
     def test_key(self):
-        """A key that is revoked here opens nothing any more."""
+        """A key revoked on the page is rejected."""
         self.assertEqual(self.serving.send(self.serving.token, "Before"), 0)
         browser = self.view("keys")
         key = self.serving.made["key_id"]
@@ -93,7 +93,7 @@ class Console(Eventually, unittest.TestCase):
         while self.serving.send(self.serving.token, "After") == 0:
             browser.run("return 0")
         self.view("ledger")
-        self.expect("Refused requests")
+        self.expect("Rejected requests")
         browser = self.view("keys")
         browser.click("button[type=submit]", "Add")
         self.expect("BEGIN PRIVATE KEY", ".answer")
@@ -107,9 +107,9 @@ class Console(Eventually, unittest.TestCase):
         for words in ["authority", "server", "days left"]:
             self.expect(words, ".rows")
         browser = self.view("devices")
-        browser.type("input", "reader-7", "Device’s name")
+        browser.type("input", "reader-7", "Device name")
         browser.click("button", "Make")
-        self.expect("Shown this once")
+        self.expect("Not shown again")
 
     def test_retired(self):
         browser = self.view("devices")

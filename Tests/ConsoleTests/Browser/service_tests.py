@@ -47,7 +47,7 @@ class Service(Eventually, unittest.TestCase):
         self.browser.wait("document.querySelector('.row[data-at=\"0\"] .title')?.textContent === arguments[0]", title)
 
     def test_two_languages(self):
-        """What aioapns sends appears, is opened, and is shown in the language of its device."""
+        """A push of aioapns appears, can be opened, and is shown in the language of its device."""
         self.stand_in.call("PATCH", "devices/tablet", {"language": "de"})
         expected = {
             "phone": ("Boarding begins", "LX 318 leaves from gate B42."),
@@ -74,7 +74,7 @@ class Service(Eventually, unittest.TestCase):
         browser.wait("document.querySelector('.phone .card')?.innerText.includes('Das Boarding beginnt')")
 
     def test_fault(self):
-        """A fault that is armed on the page strikes the next push as armed, and the one after it no more."""
+        """A fault armed on the page applies to the next push, and not to the one after it."""
         browser = self.open("faults")
         browser.type("input", "gone", "Name")
         browser.type("input", "1", "At most")
@@ -92,7 +92,7 @@ class Service(Eventually, unittest.TestCase):
         self.assertIn("fault: gone", detail)
 
     def test_away_and_back(self):
-        """What comes while a device is switched off waits for it, and is shown once it is back."""
+        """A push to an offline device is stored, and shown once the device reconnects."""
         browser = self.open("devices/phone")
         browser.click("[data-device=phone] [role=switch]", "Online")
         browser.wait("document.querySelector('[data-device=phone] .badge').textContent === 'offline'")
@@ -104,16 +104,16 @@ class Service(Eventually, unittest.TestCase):
         browser.click("button", "Send")
         browser.click("a", "Open push 1")
         browser.wait("document.querySelector('.way')?.innerText.includes('Stored - Device Offline')")
-        self.expect("has not shown it so far", ".detail .beside")
+        self.expect("has not shown it yet", ".detail .beside")
         self.open("devices/phone")
-        browser.wait("document.querySelector('.phone')?.innerText.includes('Nothing to see')")
+        browser.wait("document.querySelector('.phone')?.innerText.includes('No notifications')")
         browser.click("[data-device=phone] [role=switch]", "Online")
         browser.wait("document.querySelector('.phone .card')?.innerText.includes('Kept for you')")
         self.open("inbox/1")
         browser.wait("document.querySelector('.way')?.innerText.includes('Delivered to Device (From Storage)')")
 
     def test_violations(self):
-        """What is accepted and wrong is named, at the push and in the report."""
+        """Violations of an accepted push are named, at the push and in the report."""
         self.stand_in.send((self.stand_in.token("phone"), alert("Wrong", badge="3")))
         browser = self.browser
         self.title_at_top("Wrong")
@@ -123,7 +123,7 @@ class Service(Eventually, unittest.TestCase):
         browser.wait("document.querySelector('.rules')?.innerText.includes('value-type')")
 
     def test_clock_and_tokens(self):
-        """A token that is made now is too old two hours later, on the service's own clock."""
+        """A token expires after two hours of the service's own clock."""
         browser = self.open("tokens")
         browser.click("button", "Make")
         token = browser.wait("document.querySelector('.view pre')?.textContent")
@@ -152,7 +152,7 @@ class Service(Eventually, unittest.TestCase):
         self.assertEqual(second["payloadText"], first["payloadText"])
 
     def test_bad_input(self):
-        """What no library would send comes through the service to the page, and does no harm there."""
+        """Input that no library would send reaches the page and does no harm."""
         token = self.stand_in.call("POST", "tokens/provider", {})["token"]
         port, device = self.stand_in.ready["http2"]["production"], self.stand_in.token("phone")
         for sample in samples.bad():
@@ -188,7 +188,7 @@ class Service(Eventually, unittest.TestCase):
             )
 
     def test_locked(self):
-        """On another address than this machine's usual one the page asks for the password that was printed."""
+        """On another address the page asks for the printed password."""
         self.expected_complaints = ["401"]
         locked = StandIn(PROGRAM, "--listen", "127.0.0.2")
         self.addCleanup(locked.close)
@@ -206,7 +206,7 @@ class Service(Eventually, unittest.TestCase):
         browser.wait("document.querySelector('input[type=password]') && !document.querySelector('.row')")
 
     def test_texts(self):
-        """What is given as an app's texts on the page is what a device shows from then on."""
+        """A device shows an app's texts once they are set on the page."""
         browser = self.open("devices")
         browser.click("summary", "Texts of apps")
         browser.click("button", f"Edit the texts of {self.stand_in.topic} in en")
@@ -220,7 +220,7 @@ class Service(Eventually, unittest.TestCase):
         self.title_at_top("Now boarding")
 
     def test_policy(self):
-        """The service sends the page with the policy that it is made for, and its files for nobody else's use."""
+        """The service sends the page with its policy, and its files only for use by the page itself."""
         headers = self.browser.run_async(
             "const done = arguments[0]; fetch('/').then((answer) => done([...answer.headers]))"
         )

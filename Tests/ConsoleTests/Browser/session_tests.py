@@ -1,4 +1,4 @@
-"""A stand-in that asks for a password, pages that nobody looks at, and the texts of apps."""
+"""A development service with a password, hidden pages, and the texts of apps."""
 
 import samples
 from page_case import PageCase
@@ -21,7 +21,7 @@ class Locked(PageCase):
         browser.wait("document.querySelector('[role=alert]')?.textContent === 'the password is another one'")
         self.assertNotIn("Your order", browser.text())
         self.sign_in("gü ess")
-        browser.wait("document.querySelector('[role=alert]').textContent.includes('beyond ASCII')")
+        browser.wait("document.querySelector('[role=alert]').textContent.includes('only ASCII')")
         self.sign_in()
         browser.wait("document.querySelectorAll('.row').length > 0")
         # The events too: they come with the password, in no address.
@@ -42,7 +42,7 @@ class Locked(PageCase):
         self.assertIsNone(browser.run("return sessionStorage.getItem('apus-token')"))
 
     def test_taken_back(self):
-        """A password that is good no more leads back to where one signs in, and says why."""
+        """A password that is no longer valid leads back to the sign-in form, which says why."""
         browser = self.browser
         self.sign_in()
         browser.wait("document.querySelector('.row')")
@@ -54,7 +54,7 @@ class Locked(PageCase):
 
 class Tabs(PageCase):
     def test_hidden(self):
-        """Pages that nobody looks at hold no connection, and know what happened once they are looked at."""
+        """Hidden pages hold no connection, and catch up when they become visible."""
         browser = self.show()
         first, others = browser.tab(), []
         self.addCleanup(browser.switch, first)
@@ -85,7 +85,7 @@ class Texts(PageCase):
     def test_set_and_change(self):
         browser = self.show("devices")
         browser.click("summary", "Texts of apps")
-        browser.wait("document.body.innerText.includes('No app has any.')")
+        browser.wait("document.body.innerText.includes('No texts.')")
         browser.type("input", "de", "Language")
         browser.element("input", "App")
         form = "details.box form"

@@ -58,7 +58,7 @@ class Composer(PageCase):
         browser.wait("document.querySelector('.detail-head h2')?.textContent === 'Grüezi'")
 
     def test_types(self):
-        """Each type has its topic and priority, and a payload that its apps understand."""
+        """Each push type has its topic, its priority and a valid payload."""
         expected = {
             "background": (samples.TOPIC, 5, {"aps": {"content-available": 1}}),
             "voip": (samples.TOPIC + ".voip", 10, {"aps": {}}),
@@ -88,7 +88,7 @@ class Composer(PageCase):
         self.assertAlmostEqual(aps["timestamp"], self.world.now() / 1000, delta=60)
 
     def test_by_hand(self):
-        """What is typed is what is sent, to the last digit; what is not JSON is marked with its place."""
+        """The typed payload is sent unchanged; invalid JSON is marked with its position."""
         browser = self.ready()
         browser.click(".segments button", "JSON")
         text = '{"aps":{"alert":"x"},"n":12345678901234567890,"n":1.10}'
@@ -114,12 +114,12 @@ class Composer(PageCase):
         }
         browser = self.ready()
         browser.click("button", "Send")
-        browser.wait("document.querySelector('.compose').innerText.includes('Refused: 410 Unregistered')")
+        browser.wait("document.querySelector('.compose').innerText.includes('Rejected: 410 Unregistered')")
         self.expect("The app was <b>removed</b>.", ".compose")
-        self.expect("By the fault gone", ".compose")
+        self.expect("Caused by the fault gone", ".compose")
 
     def test_violations(self):
-        """A push that was accepted although APNs would object says so at once."""
+        """The violations of an accepted push are shown at once."""
         message = "background pushes need priority <b>5</b>"
         self.world.send_violations = [{"rule": "priority-background", "severity": "warning", "message": message}]
         browser = self.ready()
@@ -197,8 +197,8 @@ class Devices(PageCase):
         self.world.shown["tablet"].append(shown(title="Dritte"))
         self.world.tell("device", {})
         browser.wait("document.querySelector('.phone .title').textContent === 'Dritte'")
-        browser.click("button", "Swipe all away")
-        browser.wait("document.querySelector('.phone').innerText.includes('Nothing to see')")
+        browser.click("button", "Clear the screen")
+        browser.wait("document.querySelector('.phone').innerText.includes('No notifications')")
 
     def test_add_and_remove(self):
         self.expected_complaints = ["400"]
@@ -217,13 +217,13 @@ class Devices(PageCase):
 class Faults(PageCase):
     def test_arm_and_disarm(self):
         browser = self.show("faults")
-        browser.wait("document.body.innerText.includes('everything goes as it should')")
+        browser.wait("document.body.innerText.includes('No faults armed')")
         browser.type("input", "gone", "Name")
         browser.click("button", "Add a condition")
         browser.type("[aria-label=Field]", "title")
         browser.choose("[aria-label=Test]", "contains")
         browser.type("[aria-label=Value]", "order")
-        browser.choose("select", "rate", "Of those that match")
+        browser.choose("select", "rate", "Of matching pushes")
         browser.type("input", "0.25", "Share")
         browser.type("input", "7", "Seed")
         browser.type("input", "2", "At most")
@@ -256,11 +256,11 @@ class Faults(PageCase):
             self.expect("1", "#tabs [data-view=faults] .badge")
         browser.click("#tabs [data-view=faults]")
         browser.click("button", "Disarm gone")
-        browser.wait("document.body.innerText.includes('everything goes as it should')")
+        browser.wait("document.body.innerText.includes('No faults armed')")
         browser.wait("!document.querySelector('#tabs .badge')")
 
     def test_effects(self):
-        """Each effect is sent with the names and types that the API has for it."""
+        """Each effect is sent with the names and types of the API."""
         expected = {
             "delay": {"type": "delay", "milliseconds": 2000},
             "noAnswer": {"type": "noAnswer"},
@@ -281,7 +281,7 @@ class Faults(PageCase):
     def test_wrong(self):
         self.expected_complaints = ["400"]
         browser = self.show("faults")
-        browser.choose("select", "rate", "Of those that match")
+        browser.choose("select", "rate", "Of matching pushes")
         browser.type("input", "7", "Share")
         browser.click("button[type=submit]", "Arm")
         browser.wait(
@@ -310,7 +310,8 @@ class Rest(PageCase):
         self.assertAlmostEqual(body["issuedAtSeconds"], self.world.now() / 1000 - 5400, delta=60)
         browser.type("textarea", "abcd", "Token")
         browser.click("button", "Check")
-        browser.wait("document.querySelector('.callout.bad')?.innerText.includes('This service did not make it')")
+        browser.wait(
+            "document.querySelector('.callout.bad')?.innerText.includes('This service did not issue the token')")
 
     def test_clock(self):
         browser = self.show("status")
