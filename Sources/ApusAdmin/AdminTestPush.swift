@@ -87,7 +87,9 @@ struct AdminTestPush {
   // MARK: Its way
 
   private func decide(_ push: TestPush) throws(AdminProblem) -> TestPushOutcome {
-    guard !view.state.isDraining else { throw AdminProblem(.unavailable, "the service is shutting down") }
+    guard !view.state.isDraining else {
+      throw AdminProblem(.unavailable, "the service is shutting down")
+    }
     let box = Monitor<TestPushOutcome?>(nil)
     view.service.send(push) { outcome in box.notify { $0 = outcome } }
     let deadline = monotonicMilliseconds() + Int64(Limits.testPushSeconds) * 1000

@@ -56,7 +56,7 @@ class SignIn(AdminCase):
         self.world.tokens["all"] = {"read"}
         browser.click("button", "Revoke ABC123DEFG")
         browser.accept()
-        browser.wait("document.querySelector('[role=alert]').textContent.includes('this needs trust')")
+        browser.wait("document.querySelector('[role=alert]').textContent.includes('this operation needs trust')")
         self.assertNotIn("revoked", self.world.keys[0])
 
     def test_read_only(self):
@@ -91,9 +91,9 @@ class Overview(AdminCase):
     def test_goes_on(self):
         """Figures and rates follow the service, and problems are shown."""
         browser = self.show()
-        self.expect("1,234,567 in all", ".tiles")
+        self.expect("1,234,567 in total", ".tiles")
         self.world.accepted += 1000
-        self.expect("1,235,567 in all", ".tiles")
+        self.expect("1,235,567 in total", ".tiles")
         self.world.ready = False
         self.expect("not ready: the disk is full")
         browser.wait("!document.querySelector('#link').classList.contains('up')")

@@ -69,7 +69,7 @@ class Console(Eventually, unittest.TestCase):
         self.expect("Delivered to Device", "table")
         self.view("overview")
         self.expect("1 production", ".tiles")
-        self.expect("1 in all", ".tiles")
+        self.expect("1 in total", ".tiles")
         browser.wait("document.querySelectorAll('.chart .line').length === 7")
         self.view("audit")
         self.expect(TOPIC, ".log")

@@ -241,7 +241,7 @@ class Faults(PageCase):
             },
         )
         for words in [
-            "Refuse with a reason: Unregistered",
+            "Reject with a reason: Unregistered",
             "title contains order",
             "25 % (seed 7), 2 times at most",
             "0 of 0",
