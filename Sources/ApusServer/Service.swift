@@ -320,7 +320,8 @@ package final class Service {
     }
     for worker in everyone { worker.ask { $0.beginDeviceDrain() } }
     awaitQuiet(until: devicesDeadline) { $0.ask { $0.hasDevicesToDrain } }
-    for worker in everyone { worker.ask { $0.beginDrain() } }
+    // The acceptors last: while a listener is open, no provider is turned away.
+    for worker in workers + acceptors { worker.ask { $0.beginDrain() } }
     awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
     for worker in everyone { worker.ask { $0.finishDrain() } }
     awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.shard.stop() } }

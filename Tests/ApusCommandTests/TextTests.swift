@@ -134,7 +134,6 @@ struct TextTests {
     let help = try help("serve", columns: 100)
     let manual = ManualPage.text(for: .apus, version: "1.0")
     #expect(help.contains("\nModifiers\n  +legacy-tls  Speak TLS 1.0 and 1.1 as well"))
-    #expect(help.contains("Both are"))
     for modifier in ListenModifier.allCases {
       #expect(help.contains("\n  \(modifier.text) "))
       #expect(

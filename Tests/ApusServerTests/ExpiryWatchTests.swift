@@ -50,7 +50,7 @@ struct ExpiryWatchTests {
     for daysLeft in [1, 0.5] { look(daysLeft) }
     #expect(lines.take().map { $0.contains("days_left=1") } == [true])
     look(-0.1)
-    #expect(lines.take().map { $0.contains("has ended") } == [true])
+    #expect(lines.take().map { $0.contains("has expired") } == [true])
     #expect(watch.entries() == [entry])
   }
 

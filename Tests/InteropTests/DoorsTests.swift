@@ -45,6 +45,6 @@ struct DoorsTests {
     }
     let text = trouble?.description ?? ""
     #expect(text.contains("ended with 2"))
-    #expect(text.contains("--feedback-listen: [::1]:9 is taken by [::1]:9 of --gateway-listen"))
+    #expect(text.contains("--feedback-listen: [::1]:9 collides with [::1]:9 of --gateway-listen"))
   }
 }

@@ -135,7 +135,7 @@ struct EnrolmentCommandTests {
     let code = try json(installation, ["code"])
     #expect(
       try apus(installation, ["code", "--withdraw", code["code"] as? String ?? ""] + data)
-        .contains("withdrawn"))
+        .contains("Withdrew the code"))
     #expect(try apus(installation, ["code", "--list"] + data).isEmpty)
   }
 }

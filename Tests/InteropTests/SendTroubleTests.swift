@@ -117,7 +117,7 @@ struct SendTroubleTests {
     let audit = try String(
       contentsOf: here.directory.appending(path: "audit.jsonl"), encoding: .utf8)
     let lines = audit.split(separator: "\n").filter { $0.contains("request.refused") }
-    #expect(lines.count == 1 && lines[0].contains("tests its credential"))
+    #expect(lines.count == 1 && lines[0].contains("testing its credential"))
     let (_, counts) = try run(here, ["log", "--counts", "--by", "reason", "--json"] + mine)
     #expect(counts.isEmpty)
 
