@@ -1,7 +1,8 @@
 import CCurl
 import Glibc
 
-/// One HTTP request with libcurl. Blocks until the response.
+/// One HTTP request with libcurl, which checks the host's name, and knows proxies and time limits. Blocks until the
+/// response.
 package struct WebCall: Sendable {
   package enum Place: Sendable, Hashable {
     /// A server on a UNIX socket.

@@ -128,6 +128,61 @@ struct CanaryTests {
     let file = SourceText(path: "README.md", text: text)
     #expect(SelfContainedRule.findings(in: file).count == count)
   }
+
+  @Test(
+    "A document that names a file or declaration that does not exist is found",
+    arguments: [
+      ("`ApusWire/Frame.swift`, `Sources/ApusWire/Frame.swift` and `ApusWire`", 0),
+      ("`ApusWire/Frames.swift` and `Frame.swift`", 2),
+      ("`Frame`, `Frame.Kind`, `Frame.Kind.end` and `Frame.byteCount`", 0),
+      ("`Frames`, `Frame.bytes` and `Kind.byteCounts`", 3),
+      ("`Frame.read`, `Frame.read(_:into:)`, `read(_:into:)` and `init(kind:)`", 0),
+      ("`Frame.read(_:)` and `read(into:)`", 2),
+      ("`apus dev`, `--listen`, `apus_open`, `SETTINGS`, `directory.conf` and `frame`", 0),
+      ("```\nFrames `Frames`\n```\nan open `span of\ntwo lines`, then `Frames`", 1),
+    ])
+  func missingName(text: String, count: Int) {
+    let source = """
+      /// A Frames in a comment.
+      package struct Frame<Value: Sendable> {
+        enum Kind { case end(Int) }
+        var byteCount: Int { "Frames".count }
+        init(kind: Kind) {}
+        mutating func read<Target>(
+          _ value: [Int: Value], into target: inout Target, _: Int...
+        ) {}
+        mutating func read(_ value: Value, into target: (Int, Int)) -> Bool { true }
+      }
+      """
+    let file = swift(source, in: "ApusWire/Frame.swift")
+    let findings = DocumentRule.nameFindings(
+      in: SourceText(path: "ARCHITECTURE.md", text: text), paths: DocumentRule.paths(of: [file]),
+      sources: [Declarations(file)])
+    #expect(findings.count == count)
+    #expect(findings.allSatisfy { !$0.remedy.isEmpty })
+  }
+
+  @Test(
+    "A link that leads nowhere is found",
+    arguments: [
+      ("[a](../README.md), [`b`](b.md), [c](.), [d](https://example.com/x) and [e](doc:Push)", 0),
+      ("[a](README.md), [`b`](../Documentation/c.md) and [c](../../README.md)", 3),
+      ("[a](b.md#rows-and-columns), [b](#here-2) and [c](../README.md#unchecked)\n\n## Here 2", 0),
+      ("[a](b.md#rows) and [b](#there)\n\n```\n## There\n```", 2),
+      ("`[a](nowhere.md)` and\n```\n[a](nowhere.md)\n```", 0),
+    ])
+  func deadLink(text: String, count: Int) {
+    let file = SourceText(path: "Documentation/a.md", text: text)
+    let other = SourceText(
+      path: "Documentation/b.md", text: "# `Rows`, and [columns](c.md)\n\nRows\n")
+    let anchors = [
+      file.path: DocumentRule.anchors(of: file), other.path: DocumentRule.anchors(of: other),
+    ]
+    let existing: Set = ["README.md", "Documentation", file.path, other.path]
+    let findings = DocumentRule.linkFindings(
+      in: file, exists: existing.contains, anchors: { anchors[$0] })
+    #expect(findings.count == count)
+  }
 }
 
 @Suite("Swift scanner: comments and literals")

@@ -22,6 +22,11 @@ enum Repository {
   /// The folders of `Sources`: one for each target.
   static let targets = Set(sources.compactMap(\.target))
 
+  /// Whether there is a file or folder with that path, binary files included.
+  static func has(_ path: String) -> Bool {
+    FileManager.default.fileExists(atPath: root.appending(path: path).path)
+  }
+
   private static func paths() -> [String] { gitPaths() ?? walkedPaths() }
 
   private static func gitPaths() -> [String]? {

@@ -40,6 +40,29 @@ struct TidyTests {
   @Test("The repository speaks of itself alone")
   func selfContained() { expectNone(Repository.files.flatMap(SelfContainedRule.findings)) }
 
+  @Test("ARCHITECTURE.md names only files and declarations that exist")
+  func architecture() throws {
+    let file = try #require(Repository.files.first { $0.path == "ARCHITECTURE.md" })
+    let sources = Repository.sources.filter { $0.path.hasSuffix(".swift") }
+    expectNone(
+      DocumentRule.nameFindings(
+        in: file, paths: DocumentRule.paths(of: Repository.files),
+        sources: sources.map(Declarations.init)))
+    let text = file.lines.joined(separator: "\n")
+    #expect(Repository.targets.filter { !text.contains($0) }.isEmpty, "each target has a layer")
+  }
+
+  @Test("Relative links of Markdown files lead somewhere")
+  func links() {
+    let documents = Repository.files.filter { $0.path.hasSuffix(".md") }
+    let anchors = Dictionary(
+      uniqueKeysWithValues: documents.map { ($0.path, DocumentRule.anchors(of: $0)) })
+    expectNone(
+      documents.flatMap { file in
+        DocumentRule.linkFindings(in: file, exists: Repository.has) { anchors[$0] }
+      })
+  }
+
   @Test("Each exception names an existing file")
   func exceptionsAreAlive() {
     let listed =

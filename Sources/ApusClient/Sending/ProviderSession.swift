@@ -16,9 +16,11 @@ final class ProviderSession {
     case notReady
     /// The service allows no more concurrent requests.
     case streams
-    /// The service's window has no room for another body.
+    /// The service's window has no room for another body. A push waits here rather than in HTTP/2, because another
+    /// connection may have room.
     case window
-    /// It was idle for so long that it awaits the answer to a PING.
+    /// It was idle for so long that it awaits the answer to a PING. If it died meanwhile, no push has an unknown
+    /// outcome.
     case silence
   }
 

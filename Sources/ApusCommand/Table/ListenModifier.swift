@@ -1,4 +1,5 @@
-/// A modifier after an address, as in `2195+confirm`. It applies to that address only.
+/// A modifier after an address, as in `2195+confirm`. It applies to that address only: what one provider needs is wrong
+/// or dangerous for another.
 package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
   case legacyTLS = "legacy-tls"
   case confirm

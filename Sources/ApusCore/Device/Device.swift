@@ -58,6 +58,9 @@ package final class Device {
   /// are removed with that group at the latest.
   var endedOrders: [MailboxSlot: (order: UInt64, group: UInt64)] = [:]
   /// The notifications in the device's slots of the store that have not ended. Exact if `knowsStored`.
+  ///
+  /// In memory, so that a notification which a newer one replaces ends in the ledger under its own id, at the cost of
+  /// one scan when the device is loaded instead of a read for each put.
   package private(set) var stored: [StoredFacts] = []
   /// Whether `stored` was read since the device was loaded. Required before a group with a put, or a drain, is carried
   /// out.

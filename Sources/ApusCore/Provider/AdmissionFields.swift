@@ -93,6 +93,9 @@ extension Admission {
   }
 
   /// The body must be present, not too large, and a JSON object with `aps`.
+  ///
+  /// The reasons for device requests ("Handling notification responses from APNs") have none for a body that is not;
+  /// BadRequestPayload is one of those for channels. Accepting it would mean a notification that no device can show.
   static func scan(
     _ body: Span<UInt8>, byteCount: Int, limit: Int, needsAPS: Bool
   ) throws(Refusal) -> PayloadScan {

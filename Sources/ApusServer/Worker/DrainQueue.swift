@@ -3,6 +3,9 @@ import ApusModel
 
 /// Tells connections one after the other that the service stops, so that those who are served meanwhile do not wait for
 /// all of it, and peers that lose their connections do not all come back in one moment.
+///
+/// Devices are told first, each with a time to reconnect, and providers after them: a restart then refuses providers
+/// only for a moment.
 final class DrainQueue {
   private unowned let worker: Worker
   private var waiting: [(slot: Int32, generation: UInt32)]

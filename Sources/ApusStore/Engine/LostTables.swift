@@ -35,6 +35,8 @@ extension RocksStore {
     }
   }
 
+  /// Removes one table from the engine's list. `rocksdb_repair_db` would make a new list of all table files, removed
+  /// ones included, and forget what only the log has of a family without tables.
   private static func forget(_ number: UInt64, _ path: String) throws(StoreError) {
     guard let text = unsafe apus_engine_forget_table(path, number) else { return }
     defer { unsafe free(text) }

@@ -71,6 +71,8 @@ package struct LedgerWriter: Sendable {
   /// Bytes of lines that wait while the store fails, gathering or from failed groups; further ones are dropped and
   /// counted.
   private static let waitingBytes = 4 * 1024 * 1024
+  /// Lines of a segment. A look-up by id reads the filters, and the segments that pass theirs; a row and an index entry
+  /// for each line would be many more writes.
   private static let segmentLines = 4096
   private static let segmentMilliseconds: Int64 = 3_600_000
   /// The most segments that one group removes.
