@@ -57,7 +57,7 @@ struct EndTests {
       loop.perform { log.value.append("work") }
     }
     loop.stopAndJoin()
-    #expect(log.value.suffix(2) == ["work", "end"])
+    #expect(log.value.contains("work") && log.value.last == "end")
   }
 
   @Test("A loop that was never started closes its handles")
