@@ -1,10 +1,10 @@
 import Foundation
 import Testing
 
-/// `apus feedback`, as the owner of an old sender runs it.
+/// `apus feedback`, as the operator of a legacy sender runs it.
 @Suite("The list of invalid tokens on the command line", .timeLimit(.minutes(30)))
 struct FeedbackCommandTests {
-  /// What the command printed, and its exit code. The file of the certificate has its key as well.
+  /// Runs the command with a certificate whose file contains its key; returns the exit code and output.
   private func feedback(
     _ installation: Installation, to door: String, _ extra: [String] = []
   ) throws -> (code: Int, text: String) {
@@ -42,7 +42,7 @@ struct FeedbackCommandTests {
     #expect(rows.map { $0["token"] as? String } == [token])
     let time = try #require(rows.first?["time"] as? Int)
     #expect((start...Int(Date().timeIntervalSince1970)).contains(time))
-    // The push to the dead token may be noted once more after the list was taken; then it is over.
+    // One more entry for the push to the dead token may be written after the first read; then the list stays empty.
     var again = try feedback(installation, to: door)
     for _ in 0..<20 where !again.text.isEmpty { again = try feedback(installation, to: door) }
     #expect(again.code == 0 && again.text.isEmpty)

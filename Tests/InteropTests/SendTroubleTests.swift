@@ -4,7 +4,7 @@ import Testing
 /// `apus token` and `apus doctor`, as an operator runs them.
 @Suite("Explanations of what keeps a provider from sending", .timeLimit(.minutes(30)))
 struct SendTroubleTests {
-  /// What a command printed, and its exit code.
+  /// Runs a command; returns its exit code and output.
   private func run(_ installation: Installation, _ arguments: [String]) throws -> (Int, String) {
     let process = Process()
     process.executableURL = installation.apus
@@ -27,7 +27,7 @@ struct SendTroubleTests {
     }
     let good = try #require(report["good"] as? Bool)
     #expect(code == (good ? 0 : 1) && good == problems.isEmpty)
-    // The part behind the second full stop is nobody's business.
+    // The signature, after the second full stop, must not be printed.
     if let signature = token.split(separator: ".").dropFirst(2).first, signature.count > 20 {
       #expect(!text.contains(signature))
     }
@@ -113,7 +113,7 @@ struct SendTroubleTests {
         "name", "connection", "TLS", "certificate", "credential", "request", "pace",
       ])
     #expect(good.checks.allSatisfy { $0["state"] as? String == "ok" })
-    // One line tells of it, and no counter.
+    // The audit log has one line for it; no counter includes it.
     let audit = try String(
       contentsOf: here.directory.appending(path: "audit.jsonl"), encoding: .utf8)
     let lines = audit.split(separator: "\n").filter { $0.contains("request.refused") }
