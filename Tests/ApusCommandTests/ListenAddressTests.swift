@@ -2,7 +2,7 @@ import Testing
 
 @testable import ApusCommand
 
-/// The addresses of a value; nil where it is none for a door with these modifiers.
+/// The addresses of a value; nil if it is not valid for a listener with these modifiers.
 private func read(
   _ text: String, _ allowed: Set<ListenModifier> = Set(ListenModifier.allCases)
 ) -> [ListenAddress]? {
