@@ -10,8 +10,8 @@ struct DevCommandTests {
     #expect(dev.ready["mode"] as? String == "lenient")
     #expect(dev.ready["host"] as? String == "localhost")
     #expect(dev.ready["topics"] as? [String] == ["com.example.app"])
-    for door in ["http2", "courier", "gateway", "feedback"] {
-      let ports = try #require(dev.ready[door] as? [String: Int], "\(door)")
+    for listener in ["http2", "courier", "gateway", "feedback"] {
+      let ports = try #require(dev.ready[listener] as? [String: Int], "\(listener)")
       #expect(Set(ports.keys) == ["production", "development"])
     }
     for file in ["authority_file", "key_file", "certificate_file", "data"] {

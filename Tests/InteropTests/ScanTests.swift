@@ -5,7 +5,7 @@ import Testing
 @Suite("sslscan finds nothing weak", .serialized)
 struct ScanTests {
   @Test("No listener has a version before 1.2, a weak cipher, or renegotiation")
-  func doors() throws {
+  func listeners() throws {
     let installation = try Installation()
     try installation.start()
     for port in [

@@ -100,13 +100,15 @@ struct SendTroubleTests {
   func doctor() throws {
     let (here, other) = (try Installation(), try Installation())
     try here.start()
-    func doctor(_ door: String, _ extra: String...) throws -> (code: Int, checks: [[String: Any]]) {
-      let (code, text) = try run(here, ["doctor", door, "--json"] + extra)
+    func doctor(
+      _ address: String, _ extra: String...
+    ) throws -> (code: Int, checks: [[String: Any]]) {
+      let (code, text) = try run(here, ["doctor", address, "--json"] + extra)
       return (code, try text.split(separator: "\n").map { try Programs.json($0) })
     }
-    let door = "localhost:\(here.providerPort)"
+    let address = "localhost:\(here.providerPort)"
     let (mine, theirs) = (["--data", here.directory.path], ["--data", other.directory.path])
-    let good = try doctor(door, mine[0], mine[1])
+    let good = try doctor(address, mine[0], mine[1])
     #expect(good.code == 0)
     #expect(
       good.checks.map { $0["check"] as? String } == [
@@ -128,10 +130,10 @@ struct SendTroubleTests {
     #expect(unknown.code == 3 && last(unknown) == ["name", "bad"])
     let closed = try doctor("127.0.0.1:1", mine[0], mine[1])
     #expect(closed.code == 3 && last(closed) == ["connection", "bad"])
-    let distrusted = try doctor(door, mine[0], mine[1], "--authority", other.authority)
+    let distrusted = try doctor(address, mine[0], mine[1], "--authority", other.authority)
     #expect(distrusted.code == 3 && last(distrusted) == ["TLS", "bad"])
     #expect((distrusted.checks.last?["text"] as? String)?.contains("\"localhost\"") == true)
-    let foreign = try doctor(door, theirs[0], theirs[1], "--authority", here.authority)
+    let foreign = try doctor(address, theirs[0], theirs[1], "--authority", here.authority)
     #expect(foreign.code == 1 && last(foreign) == ["request", "bad"])
     #expect((foreign.checks.last?["text"] as? String)?.contains("provider token") == true)
   }
