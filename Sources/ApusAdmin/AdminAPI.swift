@@ -4,18 +4,18 @@ import ApusModel
 import ApusWeb
 import ApusWire
 
-/// Answers what the administration is asked.
+/// Handles the requests of the administration API.
 ///
-/// Requests are answered on the web server's threads, which own nothing: facts come from the workers by their inboxes
-/// and from the snapshot of what is trusted; changes are made in the data directory, as the commands make them, and the
-/// running service takes them up as it takes up any other.
+/// Requests are handled on the web server's threads, which own no state: facts come from the workers through their
+/// inboxes, and from the trust snapshot. Changes are made in the data directory, as the commands do, and the running
+/// service applies them like any other change of the directory.
 struct AdminAPI: WebHandler {
   let view: ServiceView
   let gate: AdminGate
-  /// Whether it serves plain HTTP, to this machine only: requests caused by other sites are refused there.
+  /// Whether it serves plain HTTP on loopback, where it must reject requests caused by other sites.
   var isForLoopback = false
 
-  // MARK: The head
+  // MARK: Request head
 
   func screen(_ head: inout WebRequest) -> WebResponse? {
     do throws(AdminProblem) {
@@ -53,7 +53,7 @@ struct AdminAPI: WebHandler {
     }
   }
 
-  // MARK: The answer
+  // MARK: Response
 
   func answer(_ request: WebRequest) -> WebResponse {
     do throws(AdminProblem) {
@@ -103,7 +103,7 @@ struct AdminAPI: WebHandler {
     case .counters: return try records.counters()
     default:
       if let loss = view.identity.loss { throw AdminProblem(.unavailable, loss) }
-      // One at a time: some of them are more than one file.
+      // One at a time, because some changes write more than one file.
       return try view.state.changing { () throws(AdminProblem) in try change(operation, changes) }
     }
   }
@@ -171,11 +171,11 @@ struct AdminAPI: WebHandler {
       ]))
   }
 
-  // MARK: What cannot be read
+  // MARK: Requests that cannot be parsed
 
   func malformed(_ problem: String) -> WebResponse { AdminProblem(.malformed, problem).response }
 
   func tooLarge(limitBytes: Int) -> WebResponse {
-    AdminProblem(.tooLarge, "a request's content has at most \(limitBytes) bytes").response
+    AdminProblem(.tooLarge, "the request content may have at most \(limitBytes) bytes").response
   }
 }

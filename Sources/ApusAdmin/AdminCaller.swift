@@ -5,19 +5,19 @@ import ApusModel
 import ApusTrust
 import ApusWeb
 
-/// Who asks the administration for something, and what they may.
+/// The caller of an administration request, and its scopes.
 struct AdminCaller: Sendable, Hashable {
   /// `uid 1000`, or `token NAME`.
   var name: String
-  /// Where they ask from: `admin socket`, or an address.
+  /// `admin socket`, or the address of the caller.
   var origin: String
   var scopes: AdminScopes
 }
 
-/// Finds out who asks.
+/// Authenticates and authorizes the callers of the administration API.
 ///
-/// Over the UNIX socket the file's mode has let in nobody but its owner and root, so whoever is there may do
-/// everything, as they may with the files. Everywhere else a bearer token says who it is, and guessing is slowed down.
+/// The mode of the UNIX socket admits only its owner and root, who may do everything, as with the files. Everywhere
+/// else a bearer token identifies the caller, and repeated wrong tokens are slowed down.
 final class AdminGate: Sendable {
   private let tokens: AdminTokenFile
   private let audit: AuditLog
@@ -28,7 +28,7 @@ final class AdminGate: Sendable {
     self.audit = audit
   }
 
-  /// Why somebody is not let in, and for how long the answer is held back.
+  /// Why a caller is refused, and for how long the response is delayed.
   struct Refusal: Error {
     var problem: AdminProblem
     var holdMilliseconds: Int64 = 0
@@ -43,7 +43,7 @@ final class AdminGate: Sendable {
   func caller(of request: WebRequest) throws(Refusal) -> AdminCaller {
     switch request.peer {
     case .local(let user, _):
-      // The kernel does not say who it is.
+      // The kernel does not report the user.
       guard user != .max else {
         throw Refusal(problem: .init(.unauthorized, "the caller is unknown"))
       }
@@ -82,7 +82,7 @@ final class AdminGate: Sendable {
         .unauthorized, detail, headers: [BearerGuard.challenge(error: error)]))
   }
 
-  /// Whether the scopes cover it; notes who was turned away.
+  /// A problem if the caller's scopes do not cover the operation, which the audit log then records; nil otherwise.
   func refuse(
     _ caller: AdminCaller, _ operation: AdminOperation, of request: WebRequest
   ) -> AdminProblem? {

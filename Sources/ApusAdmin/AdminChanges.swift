@@ -6,10 +6,9 @@ import ApusTrust
 import ApusWeb
 import ApusWire
 
-/// What the administration changes in the data directory, by the means of the commands, with who did it in the audit
-/// log.
+/// Changes that the administration makes in the data directory, as the commands do, with the caller in the audit log.
 ///
-/// Everything that a request says is read, and what it says beside that refused, before anything is changed.
+/// All parameters are read, and unknown ones rejected, before anything is changed.
 struct AdminChanges {
   let view: ServiceView
   let input: AdminInput
@@ -20,7 +19,7 @@ struct AdminChanges {
     self.input = input
   }
 
-  /// Does something to the directory, and turns what it throws into the answer's problem.
+  /// Runs `body` and converts its errors into an ``AdminProblem``.
   func attempt<Value>(_ body: () throws -> Value) throws(AdminProblem) -> Value {
     do {
       return try body()
@@ -42,14 +41,14 @@ struct AdminChanges {
     }
   }
 
-  /// Writes down what was done, by whom, and from where.
+  /// Records a change in the audit log, with its caller and origin.
   func record(_ event: AuditEvent, _ subject: String) {
     view.audit.record(
       event, actor: input.caller?.name ?? "nobody", subject: subject,
       .text("from", input.caller?.origin ?? "nowhere"))
   }
 
-  /// The sections of one kind, each as an object of its name and the values that are there.
+  /// Lists the sections of one kind, each as an object with its name and existing values.
   func list(
     _ kind: String, name: String, _ keys: [String], lists: Set<String> = [],
     numbers: (name: String, of: [String: UInt64])? = nil
@@ -74,7 +73,7 @@ struct AdminChanges {
     return WebResponse(json: .fields(["\(kind)s": .array(values)]))
   }
 
-  /// The apps, each with the pushes to its long-dead tokens.
+  /// Lists the apps, each with the number of pushes to device tokens dead for more than a day.
   func listApps() throws(AdminProblem) -> WebResponse {
     let trust = view.trust
     var pushes: [String: UInt64] = [:]
@@ -85,7 +84,7 @@ struct AdminChanges {
       "app", name: "topic", ["team", "id", "retain"], numbers: ("dead_token_pushes", pushes))
   }
 
-  /// Whether there is a section; its absence is the answer.
+  /// Throws `notFound` if the section does not exist.
   private func require(_ kind: String, _ name: String) throws(AdminProblem) {
     let records = try attempt { try directory.records() }
     guard !records.sections.contains(where: { $0.kind == kind && $0.name == name }) else { return }
@@ -138,7 +137,7 @@ struct AdminChanges {
     return isFit ? text : nil
   }
 
-  /// The team that is named, or the only one.
+  /// The team in the request, or the only one.
   private func team() throws(AdminProblem) -> ShortID {
     if let given = try input.shortID("team") {
       try require("team", given.text)
@@ -176,7 +175,7 @@ struct AdminChanges {
     return WebResponse(
       json: .fields([
         "key": .string(made.text), "team": .string(team.text),
-        // The caller is the one who gives it to the provider.
+        // The caller passes it on to the provider.
         "private_key": secret.map(JSONValue.string),
       ]), status: 201)
   }
@@ -267,7 +266,8 @@ struct AdminChanges {
       ]))
   }
 
-  /// Those of the service and of its authorities, those that others showed, and what is worth nothing any more.
+  /// Lists the certificates of the service and its authorities, those that providers and devices presented, and the
+  /// revoked ones.
   func listCertificates() throws(AdminProblem) -> WebResponse {
     try input.requireAllUsed()
     let now = view.nowSeconds

@@ -2,17 +2,17 @@ import ApusDirectory
 package import ApusLoop
 package import ApusWeb
 
-/// Where a service lets itself be administered.
+/// The listeners of the administration.
 package struct AdminConfiguration: Sendable {
-  /// Whether there is a UNIX socket in the data directory, for those who may read it.
+  /// Whether to open the UNIX socket in the data directory, for users with access to the directory.
   package var hasSocket: Bool
-  /// Where there is TLS, for those with a token.
+  /// Addresses with TLS, for callers with a token.
   package var addresses: [SocketAddress]
-  /// Where the console is served, with a token: plain HTTP on loopback, TLS on any other address.
+  /// Addresses of the console, which requires a token: plain HTTP on loopback, TLS on any other address.
   package var console: [SocketAddress]
-  /// The console itself; nil shows none.
+  /// The files of the console; nil serves none.
   package var page: WebPage?
-  /// What the service calls itself.
+  /// The version that the service reports.
   package var version: String
 
   package init(
@@ -28,8 +28,8 @@ package struct AdminConfiguration: Sendable {
 }
 
 extension DataDirectory {
-  /// Where a running service is administered by whoever may use the data directory.
+  /// The UNIX socket of a running service, for users with access to the data directory.
   package var adminSocket: String { "\(path)/admin.sock" }
-  /// The tokens of those who administer it from elsewhere.
+  /// The file of the administration tokens.
   package var adminTokenFile: String { "\(path)/admin.tokens" }
 }

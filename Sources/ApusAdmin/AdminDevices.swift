@@ -6,7 +6,7 @@ import ApusTrust
 import ApusWeb
 import ApusWire
 
-/// What the administration decides about devices: those that ask for a certificate, codes, and those that are gone.
+/// Enrolment requests, enrolment codes and retirement of devices.
 extension AdminChanges {
   private var directory: DataDirectory { view.directory }
 
@@ -60,7 +60,7 @@ extension AdminChanges {
     return WebResponse(json: .fields(["rejected": .string(request.key)]))
   }
 
-  /// The first digits are enough, as for the command.
+  /// A prefix of the key is sufficient, as for the command.
   private func key() throws(AdminProblem) -> String {
     try input.parameter("key", { Self.digits($0) }, "8 to 64 hexadecimal digits")
   }
@@ -119,7 +119,7 @@ extension AdminChanges {
     record(.codeMade, "code \(hash.prefix(16)), \(uses) uses")
     return WebResponse(
       json: .fields([
-        // Shown this once.
+        // Only this response contains the code.
         "code": .string(code.text), "sha256": .string(hash),
         "expires": .string(Log.timestamp(made.expiresSeconds * 1000)), "uses": .integer(uses),
         "name": name.map(JSONValue.string),

@@ -4,8 +4,8 @@ import ApusTrust
 import ApusWeb
 import ApusWire
 
-/// What a request says: the parts of its path, its query, and the members of its body. What nobody has asked for when
-/// the request is answered is unknown, and is refused: a misspelt name would otherwise do less than was meant.
+/// The parameters of a request: variable path segments, query, and members of the body. Parameters that the operation
+/// did not read are unknown and rejected, because a misspelt name would otherwise be ignored.
 final class AdminInput {
   let request: WebRequest
   private let parameters: [String]
@@ -34,13 +34,13 @@ final class AdminInput {
     members = object.members
   }
 
-  /// Who asks; nobody where everybody may.
+  /// The caller; nil for operations that require no token.
   var caller: WebCaller? { request.caller }
 
-  /// What they may do.
+  /// The scopes of the caller.
   var scopes: AdminScopes { AdminScopes(rawValue: UInt8(truncatingIfNeeded: caller?.rights ?? 0)) }
 
-  /// What stands in the path's variable part.
+  /// The variable segment of the path.
   func parameter<Value>(
     _ name: String, _ read: (String) -> Value?, _ form: String
   ) throws(AdminProblem) -> Value {
@@ -50,9 +50,9 @@ final class AdminInput {
     return value
   }
 
-  /// Refuses members that nobody asked for, and those that came twice.
+  /// Rejects members that the operation did not read, and duplicates.
   ///
-  /// Before anything is changed: an answer that was given cannot be taken back.
+  /// Call it before changing anything: changes cannot be undone.
   func requireAllUsed() throws(AdminProblem) {
     var seen: Set<String> = []
     for member in members {
@@ -109,7 +109,7 @@ final class AdminInput {
     try value(name, "ten letters and digits") { ShortID($0) }
   }
 
-  /// A number, or in a query the text of one.
+  /// A number; in a query, its text.
   func integer(
     _ name: String, _ range: ClosedRange<Int64>, default fallback: Int64
   ) throws(AdminProblem) -> Int64 {

@@ -7,7 +7,7 @@ import ApusStore
 import ApusWeb
 import ApusWire
 
-/// The devices that are known: what the store has of them, and what their workers see.
+/// The known devices: their records in the store, and their workers' view of them.
 struct AdminKnownDevices {
   private let view: ServiceView
   private let input: AdminInput
@@ -17,7 +17,7 @@ struct AdminKnownDevices {
     self.input = input
   }
 
-  /// A device as the store has it.
+  /// A device's records in the store.
   private struct Known {
     var device: DeviceID
     var records: [(environment: Environment, record: DeviceRecord)] = []
@@ -56,10 +56,10 @@ struct AdminKnownDevices {
 
   // MARK: The store
 
-  /// What is looked for.
+  /// The text to search for.
   private struct Query {
     var text: String
-    /// Whether it is the beginning of an id. A topic has a dot in it, or is shorter.
+    /// Whether the text is the beginning of a device id: 4 to 16 hexadecimal digits.
     var isID: Bool
 
     init(_ text: String) {
@@ -67,7 +67,7 @@ struct AdminKnownDevices {
       isID = 4...16 ~= text.utf8.count && text.utf8.allSatisfy { hexValue($0) != nil }
     }
 
-    /// The first id that may match.
+    /// The smallest id that can match.
     var first: DeviceID? {
       isID ? DeviceID(text: text + String(repeating: "0", count: 16 - text.utf8.count)) : nil
     }
@@ -78,7 +78,7 @@ struct AdminKnownDevices {
     return key.indices.map { key[$0] } + (behind ? [.max] : [])
   }
 
-  /// Those that match, and behind which one to go on; nil at the end.
+  /// The matching devices of one page, and the device after which the next page begins; nil at the end.
   private func page(
     _ limit: Int, _ after: DeviceID?, _ query: Query
   ) throws(AdminProblem) -> (found: [Known], next: DeviceID?) {
@@ -91,7 +91,7 @@ struct AdminKnownDevices {
     var current: Known?
     var last: DeviceID?
     var (looked, isCut) = (0, false)
-    /// Takes the device whose records were read; true where that was the page's last.
+    /// Examines the device whose records have been read; true if the page is complete.
     func isFull() -> Bool {
       guard let device = current else { return false }
       current = nil
@@ -123,8 +123,8 @@ struct AdminKnownDevices {
     }
   }
 
-  /// Visits the records of devices in the order of their ids. One that cannot be read is left out: the service says so
-  /// when it needs it.
+  /// Visits the records of devices in the order of their ids. Unreadable records are skipped: the service reports them
+  /// when it needs them.
   private func scan(
     from start: [UInt8], _ visit: (DeviceID, Environment, DeviceRecord) -> Bool
   ) throws(AdminProblem) {
@@ -140,7 +140,7 @@ struct AdminKnownDevices {
     }
   }
 
-  /// How many notifications are stored for each.
+  /// The number of stored notifications for each device and environment.
   private func storedCounts(_ devices: [DeviceID]) throws(AdminProblem) -> [DeviceKey: Int] {
     var counts: [DeviceKey: Int] = [:]
     do throws(StoreError) {
@@ -154,7 +154,7 @@ struct AdminKnownDevices {
     return counts
   }
 
-  // MARK: The answer
+  // MARK: The response
 
   private func json(_ devices: [Known]) throws(AdminProblem) -> [JSONValue] {
     let ids = devices.map(\.device)
@@ -207,7 +207,7 @@ struct AdminKnownDevices {
 }
 
 extension TopicState {
-  /// The word of the administration's API.
+  /// The value in the administration API.
   fileprivate var name: String {
     switch self {
     case .enabled: "enabled"

@@ -1,7 +1,7 @@
 import ApusModel
 import ApusWeb
 
-/// Everything that the administration can be asked for. The raw values are the operations' ids in the description.
+/// All operations of the administration API. The raw values are the operation ids in `openapi.json`.
 enum AdminOperation: String, Sendable, CaseIterable {
   case page
   case asset
@@ -41,9 +41,9 @@ enum AdminOperation: String, Sendable, CaseIterable {
 
   struct Route: Sendable {
     var method: String
-    /// Segments; one in braces stands for any text.
+    /// Path segments; a segment in braces matches any text.
     var pattern: [String]
-    /// Nil: for everybody.
+    /// Nil: no token is required.
     var scope: AdminScopes?
 
     init(_ method: String, _ path: String, _ scope: AdminScopes?) {
@@ -52,7 +52,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
       self.scope = scope
     }
 
-    /// As the description spells it.
+    /// The path as in `openapi.json`.
     var path: String { "/" + pattern.joined(separator: "/") }
   }
 
@@ -91,20 +91,20 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .withdrawCode: Route("DELETE", "/v1/codes/{sha256}", .operate)
     case .audit: Route("GET", "/v1/audit", .read)
     case .refusals: Route("GET", "/v1/refusals", .read)
-    // With content, for a device token has no place in a URL, which proxies write down.
+    // POST, because a device token must not be in a URL, which proxies log.
     case .ledger: Route("POST", "/v1/ledger/query", .read)
     case .counters: Route("GET", "/v1/counters", .read)
     }
   }
 
-  /// Whether a body may come with it.
+  /// Whether requests may have a body.
   var takesBody: Bool { route.method == "POST" }
 
   // MARK: Routing
 
   private static let routes = allCases.map { (operation: $0, route: $0.route) }
 
-  /// What a request is for, and the texts that stand in the places of its pattern.
+  /// The operation of a request, and the values of the variable segments of its path.
   static func find(
     method: String, segments: [String]
   ) throws(AdminProblem) -> (operation: AdminOperation, parameters: [String]) {

@@ -7,7 +7,7 @@ import ApusStore
 import ApusTrust
 import ApusWire
 
-/// What all workers say of themselves together.
+/// The sum of all workers' facts.
 struct ServiceFacts {
   var connections = ConnectionCounts()
   var sessions = SessionCensus()
@@ -28,7 +28,7 @@ struct ServiceFacts {
   }
 }
 
-/// How the service does, in numbers: `GET /v1/overview`.
+/// Figures of the service: `GET /v1/overview`.
 struct AdminOverview {
   private let view: ServiceView
 
@@ -120,7 +120,7 @@ struct AdminOverview {
 
   // MARK: Certificates
 
-  /// All in sight, the nearest end first.
+  /// All known certificates, the first to expire first.
   private func certificates(_ now: Int64) -> [JSONValue] {
     let own = (try? view.directory.namedCertificates()) ?? []
     var ends = own.map {
@@ -155,7 +155,7 @@ struct AdminOverview {
 }
 
 extension PowerState {
-  /// The word of the administration's API.
+  /// The value in the administration API.
   var name: String {
     switch self {
     case .idle: "idle"

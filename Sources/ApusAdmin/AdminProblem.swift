@@ -1,30 +1,30 @@
 import ApusWeb
 package import ApusWire
 
-/// Why the administration does not do what it was asked for: `{"reason": ..., "detail": ...}`.
+/// An error response of the administration API: `{"reason": ..., "detail": ...}`.
 struct AdminProblem: Error, Sendable, Hashable {
-  /// One word for programs; each has its status.
+  /// A code for programs; each has its HTTP status.
   enum Reason: String, Sendable, CaseIterable {
-    /// The request has not the form that it must have.
+    /// The request is malformed.
     case malformed
-    /// A member or a parameter is missing, unknown or out of its range.
+    /// A member or parameter is missing, unknown or out of range.
     case invalid
-    /// No token, or one that opens nothing.
+    /// The token is missing or not valid.
     case unauthorized
-    /// The token's scopes do not cover it.
+    /// The token's scopes do not cover the operation.
     case scopeMissing = "scope-missing"
-    /// The request comes from another site, or was sent to another name.
+    /// The request comes from another site, or names another host.
     case forbidden
     case notFound = "not-found"
     case methodNotAllowed = "method-not-allowed"
-    /// It is so already, or something that is there forbids it.
+    /// The change was already made, or conflicts with the current state.
     case conflict
     case tooLarge = "too-large"
     case mediaType = "media-type"
     case tooManyAttempts = "too-many-attempts"
-    /// More of this than there may be.
+    /// The rate limit of the operation is exceeded.
     case tooManyRequests = "too-many-requests"
-    /// Nothing that the caller could mend: the disk, most often.
+    /// An internal error that the caller cannot fix, usually of the disk.
     case failed
     case unavailable
 
@@ -46,7 +46,7 @@ struct AdminProblem: Error, Sendable, Hashable {
   }
 
   var reason: Reason
-  /// For people: what was wrong, and what would be right.
+  /// For people: the problem, and how to fix it.
   var detail: String
   var headers: [WebField] = []
 
@@ -73,7 +73,7 @@ extension WebResponse {
 }
 
 extension JSONValue {
-  /// An object of the members that are there: an absent one is left out, not null.
+  /// An object with the members that are not nil.
   package static func fields(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
     .object(
       JSONObject(

@@ -8,7 +8,7 @@ import ApusTrust
 import ApusWeb
 import ApusWire
 
-/// What the administration shows of what has happened: the audit log, the ledger and the counters.
+/// The records of the service: audit log, ledger and counters.
 struct AdminRecords {
   let view: ServiceView
   let input: AdminInput
@@ -20,7 +20,7 @@ struct AdminRecords {
 
   // MARK: Audit
 
-  /// - Parameter refusalsAlone: Who was turned away, each with the explanation that was found for it.
+  /// - Parameter refusalsAlone: Only refused peers and rejected requests, each with its explanation.
   func audit(refusalsAlone: Bool) throws(AdminProblem) -> WebResponse {
     let limit = try limit()
     let before = try input.integer("before", 0...Int64.max, default: -1)
@@ -66,7 +66,7 @@ struct AdminRecords {
 
   // MARK: Ledger
 
-  /// The newest lines that match, oldest first.
+  /// The newest matching lines, oldest first.
   func ledger() throws(AdminProblem) -> WebResponse {
     let trust = view.trust
     let limit = try limit()
@@ -147,11 +147,11 @@ struct AdminRecords {
     return NotificationID(text: bytes.span)
   }
 
-  /// The topic as tables know it; nil where no app of the service has it.
+  /// The key of a topic; nil if it belongs to no app of the service.
   static func topic(_ text: String, _ trust: Trust) -> TopicKey? {
     let bytes = Array(text.utf8)
     let suffix = TopicSuffix(of: bytes.span)
-    // The whole may be a bundle id that ends like a suffix.
+    // A bundle id may itself end in a topic suffix.
     if let app = trust.directory.app(bundleID: bytes.span) { return TopicKey(app: app.id) }
     let bundle = Array(bytes.dropLast(suffix.text.utf8CodeUnitCount))
     return trust.directory.app(bundleID: bundle.span).map { TopicKey(app: $0.id, suffix: suffix) }
@@ -167,7 +167,7 @@ struct AdminRecords {
       "cause": cause.isEmpty ? nil : .string(cause),
       "topic": .string(view.text(facts.topic, trust)),
       "environment": .string(facts.environment.name), "id": .string(facts.id.text),
-      // Notifications that an earlier version stored have none.
+      // Zero for notifications that an earlier version stored.
       "unique_id": facts.uniqueID == NotificationID(high: 0, low: 0)
         ? nil : .string(facts.uniqueID.text),
       "device": .string(facts.device.text),
@@ -197,7 +197,7 @@ struct AdminRecords {
   }
 }
 
-/// The newest lines of all that come by, each worker's in the order of its own.
+/// Keeps the newest of all lines added, each worker's lines in their order.
 struct NewestLines {
   private let limit: Int
   private var found: [(record: LedgerRecord, index: Int)] = []

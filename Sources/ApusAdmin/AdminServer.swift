@@ -7,7 +7,7 @@ import ApusTLS
 import ApusWeb
 import Synchronization
 
-/// Serves the administration: on a UNIX socket in the data directory, and over TLS for callers with a token.
+/// Serves the administration API: on a UNIX socket in the data directory, and over TLS for callers with a token.
 package final class AdminServer: Sendable {
   private struct State {
     var servers: [WebServer] = []
@@ -22,7 +22,7 @@ package final class AdminServer: Sendable {
   private let configuration: AdminConfiguration
   private let log: Log
   private let directory: DataDirectory
-  /// Descriptors of sockets that listen already, by their addresses.
+  /// Descriptors of listening sockets inherited from a service manager, by address.
   private let inherited: [SocketAddress: Int32]
   private let facts: AdminState
   private let state = Mutex(State())
@@ -38,9 +38,9 @@ package final class AdminServer: Sendable {
     facts = AdminState(trust)
   }
 
-  /// Listens from now on.
+  /// Opens all listeners.
   ///
-  /// - Parameter identity: The data directory of the start.
+  /// - Parameter identity: Identifies the data directory with which the service started.
   package func start(
     _ service: any AdministeredService, store: any DurableStore, expiries: ExpiryWatch,
     audit: AuditLog, identity: DirectoryIdentity
@@ -82,7 +82,7 @@ package final class AdminServer: Sendable {
       }
       log(.notice, "listening", .text("door", "admin"), .text("address", path))
     } catch {
-      // Nobody asked for just this path, and the service is worth more than its socket.
+      // The path was not chosen by the operator, and the service can run without this socket.
       let isPathTooLong = if case .pathTooLong = error { true } else { false }
       guard isPathTooLong || error.isOfDisk else { throw error }
       log(.warning, "administration socket not opened", .text("reason", "\(error)"))
@@ -107,13 +107,13 @@ package final class AdminServer: Sendable {
 
   package var socket: String? { state.withLock { $0.socket } }
 
-  /// Where there is TLS.
+  /// The addresses with TLS.
   package var addresses: [SocketAddress] { state.withLock { $0.addresses } }
 
-  /// Where a browser finds the console, besides ``addresses``.
+  /// The URLs of the console, besides ``addresses``.
   package var consoles: [String] { state.withLock { $0.consoles } }
 
-  /// What is trusted has changed, and the service's certificate perhaps with it.
+  /// Call it when the trust data has changed, and possibly the service's certificate.
   package func trustReplaced(_ trust: Trust) {
     facts.trust = trust
     let servers = state.withLock { $0.secureServers }
@@ -127,10 +127,10 @@ package final class AdminServer: Sendable {
     }
   }
 
-  /// From now on the service is not ready for work.
+  /// Reports the service as not ready from now on.
   package func drain() { facts.drain() }
 
-  /// Returns when every answer was given.
+  /// Closes all listeners. Returns when all responses have been sent.
   package func stop() {
     let last = state.withLock { state in
       defer { state = State() }
@@ -141,7 +141,7 @@ package final class AdminServer: Sendable {
   }
 }
 
-/// Why a service cannot be administered as it was to be.
+/// Why the administration could not be started.
 package struct AdminServerError: Error, Sendable, CustomStringConvertible {
   package var description: String
 }

@@ -6,12 +6,12 @@ import ApusModel
 import ApusStore
 import ApusWire
 
-/// How the service is: `GET /v1/status`.
+/// The status of the service: `GET /v1/status`.
 struct AdminStatus {
   private let view: ServiceView
   private let scopes: AdminScopes
 
-  /// - Parameter scopes: what the caller may do.
+  /// - Parameter scopes: The scopes of the caller.
   init(_ view: ServiceView, scopes: AdminScopes) {
     self.view = view
     self.scopes = scopes
@@ -20,7 +20,7 @@ struct AdminStatus {
   var json: JSONValue {
     let now = EventLoop.wallClockMilliseconds()
     let facts = ServiceFacts(view.service.workerFacts())
-    let census = facts.connections
+    let connections = facts.connections
     let directory = view.trust.directory
     let unreadiness = view.unreadiness
     return .fields([
@@ -33,9 +33,9 @@ struct AdminStatus {
       "data": .string(view.directory.path),
       "ephemeral": .bool(view.service.isEphemeral),
       "workers": .number(view.service.workerCount),
-      "doors": .array(doors(census)),
+      "doors": .array(listeners(connections)),
       "devices_connected": .number(
-        Environment.allCases.reduce(0) { $0 + census[.courier, $1] }),
+        Environment.allCases.reduce(0) { $0 + connections[.courier, $1] }),
       "devices_dormant": .number(facts.dormancy.count),
       "open_requests": .number(facts.openRequests),
       "pending_notifications": .integer(view.service.topicCounters().reduce(0) { $0 + $1.pending }),
@@ -51,8 +51,8 @@ struct AdminStatus {
     ])
   }
 
-  /// Several listeners may be of one kind and environment, and their connections are counted together.
-  private func doors(_ census: ConnectionCounts) -> [JSONValue] {
+  /// One object for each kind and environment: the connections of its listeners are counted together.
+  private func listeners(_ connections: ConnectionCounts) -> [JSONValue] {
     ListenerKind.allCases.flatMap { kind in
       Environment.allCases.compactMap { environment -> JSONValue? in
         let addresses = view.service.listeners.filter {
@@ -62,7 +62,7 @@ struct AdminStatus {
         guard !addresses.isEmpty else { return nil }
         return .fields([
           "kind": .string(kind.rawValue), "environment": .string(environment.name),
-          "addresses": .array(addresses), "connections": .number(census[kind, environment]),
+          "addresses": .array(addresses), "connections": .number(connections[kind, environment]),
         ])
       }
     }

@@ -7,9 +7,9 @@ import ApusWeb
 import ApusWire
 import Synchronization
 
-/// A push that the operator sends to see whether it arrives: `POST /v1/notifications`.
+/// A test push by the operator: `POST /v1/notifications`.
 ///
-/// It goes the way of a provider's: the same admission, the same mailbox, the same ledger.
+/// It is handled like a provider's: the same admission, mailbox and ledger.
 struct AdminTestPush {
   private let view: ServiceView
   private let input: AdminInput
@@ -45,7 +45,7 @@ struct AdminTestPush {
 
   // MARK: The request
 
-  /// As a provider would write it; what is wrong with it is for the service to say.
+  /// The request as a provider would send it; errors in it are left for the service to report.
   private func push(_ token: String, _ topic: String?) throws(AdminProblem) -> TestPush {
     var fields = RequestFields()
     var fits = true
@@ -84,7 +84,7 @@ struct AdminTestPush {
     }
   }
 
-  // MARK: Its way
+  // MARK: Delivery
 
   private func decide(_ push: TestPush) throws(AdminProblem) -> TestPushOutcome {
     guard !view.state.isDraining else {
@@ -107,7 +107,7 @@ struct AdminTestPush {
 }
 
 extension AdminState {
-  /// Each leaves a line in the audit log, which nothing bounds.
+  /// Limited because each push adds a line to the audit log, whose size is not limited.
   private static let testPushLimit = RateLimit(
     capacity: Limits.testPushesAtOnce, refill: 1, perSeconds: 1)
 

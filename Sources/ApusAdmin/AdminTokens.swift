@@ -5,27 +5,26 @@ import ApusTrust
 import ApusWire
 import Synchronization
 
-/// The tokens with which a service is administered from elsewhere; of each only the SHA-256 is kept.
+/// The administration tokens of a service, stored only as SHA-256.
 ///
-/// They are 256 random bits, so a plain hash is enough: there is nothing that a slow one would make harder to guess.
+/// A token has 256 random bits, so a plain hash is sufficient: a slow one would not make guessing any harder.
 package struct AdminTokens: Sendable {
   package struct Token: Sendable, Hashable {
     package var name: String
     package var scopes: AdminScopes
     package var madeSeconds: Int64
-    /// Unix seconds from which on it opens nothing; nil for ever.
+    /// When the token expires, Unix seconds; nil if it never expires.
     package var expiresSeconds: Int64?
     var sha256: SHA256Digest
   }
 
-  /// By which logs, and those who look for lost secrets, know one.
+  /// Lets log filters and secret scanners recognize a token.
   package static let prefix = "apus_"
   private static let secretBytes = 32
 
   package private(set) var tokens: [Token] = []
 
-  /// The one of that secret; nil where there is none, or its time is over. The time that it takes does not depend on
-  /// which one it is.
+  /// The token with that secret; nil if there is none or it has expired. The search takes constant time.
   func token(of secret: String, nowSeconds: Int64) -> Token? {
     let digest = SHA256Digest(of: Array(secret.utf8).span).bytes
     var found: Token?
@@ -93,7 +92,7 @@ extension DataDirectory {
     }
   }
 
-  /// Makes a token. Its text is nowhere but in what is returned.
+  /// Makes a token and returns its text, which is not stored.
   package func addAdminToken(
     name: String, scopes: AdminScopes, nowSeconds: Int64, expiresSeconds: Int64? = nil
   ) throws -> String {
@@ -119,7 +118,7 @@ extension DataDirectory {
     return secret
   }
 
-  /// A running service takes it no more from the next request on.
+  /// Removes a token. A running service rejects it from the next request on.
   package func removeAdminToken(name: String) throws {
     try editAdminTokens { tokens in
       guard tokens.remove(name) != nil else {
@@ -143,11 +142,11 @@ extension DataDirectory {
   }
 }
 
-/// The tokens as the file has them, read again when its stamp changes.
+/// The tokens of the file, read again when its stamp changes.
 final class AdminTokenFile: Sendable {
   private struct State {
     var stamp: FileStamp
-    /// Nil: it cannot be read, so that nobody is let in.
+    /// Nil: the file cannot be read, so all tokens are rejected.
     var tokens: AdminTokens?
   }
 
@@ -173,12 +172,12 @@ final class AdminTokenFile: Sendable {
     }
   }
 
-  /// Looks at the stamp each time, which costs one call of the system: whoever was removed is out at once.
+  /// Checks the stamp each time, which costs one system call, so that removing a token takes effect at once.
   func token(of secret: String, nowSeconds: Int64) -> AdminTokens.Token? {
     let stamp = FileStamp(directory.adminTokenFile)
     return state.withLock { state in
       if stamp != state.stamp {
-        // Before it is read: a change in between is one more change.
+        // The stamp was taken before reading: a change in between triggers another read.
         state = State(stamp: stamp, tokens: Self.read(directory, log))
       }
       return state.tokens?.token(of: secret, nowSeconds: nowSeconds)

@@ -2,12 +2,12 @@ import ApusCore
 import ApusLoop
 import ApusModel
 
-/// Has a service measured every ten seconds, on a thread of its own: whoever measures waits for the workers.
+/// Samples a service every ten seconds, on a thread of its own, because sampling waits for the workers.
 @safe final class HistoryClock: @unchecked Sendable {
   private let loop = EventLoop(name: "apus-history")
   private var timer: LoopTimer?
 
-  /// - Parameter measure: Called now, and every ten seconds from then on.
+  /// - Parameter measure: Called at once and then every ten seconds.
   init(_ measure: @escaping @Sendable () -> Void) {
     let timer = LoopTimer(loop: loop, handler: measure)
     timer.start(
@@ -16,7 +16,7 @@ import ApusModel
     loop.start()
   }
 
-  /// Returns when nothing is measured any more.
+  /// Stops sampling. Returns when the last call has ended.
   func stop() {
     loop.perform { [self] in timer = nil }
     loop.stop()
@@ -25,7 +25,7 @@ import ApusModel
 }
 
 extension ServiceView {
-  /// What the service has counted up to now.
+  /// The service's counts up to now.
   func totals() -> ServiceHistory.Totals {
     let facts = ServiceFacts(service.workerFacts())
     let topics = service.topicCounters()

@@ -1,7 +1,7 @@
 import ApusDirectory
 import Glibc
 
-/// Bytes of memory that the process has now; nil where the system does not say.
+/// The resident memory of the process in bytes; nil if the system does not report it.
 package func residentBytes() -> Int64? {
   guard let text = try? Files.readText("/proc/self/statm") else { return nil }
   let pages = text.split(separator: " ").dropFirst().first.flatMap { Int64($0) }

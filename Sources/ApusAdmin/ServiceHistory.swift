@@ -2,17 +2,17 @@ import ApusCore
 import ApusWire
 import Synchronization
 
-/// How a service did over the last day, measured every ten seconds, and what it measured over the last minute.
+/// The samples of the last day, one every ten seconds, and the latencies of the last minute.
 ///
-/// It is kept in memory: 40 bytes for each measurement, 340 KB for a day.
+/// Kept in memory: 40 bytes for each sample, 340 KB for a day.
 final class ServiceHistory: Sendable {
   static let stepSeconds: Int64 = 10
-  /// A day of them.
+  /// The samples of a day.
   static let capacity = Int(86_400 / stepSeconds)
-  /// Those of a minute.
+  /// The samples of a minute.
   private static let minuteCount = Int(60 / stepSeconds)
 
-  /// What a service has counted up to a time.
+  /// A service's counts up to a time.
   struct Totals: Sendable {
     /// Unix milliseconds.
     var milliseconds: Int64
@@ -24,9 +24,9 @@ final class ServiceHistory: Sendable {
     var latencies = Latencies()
   }
 
-  /// What happened between two measurements, or several.
+  /// What happened between two or more measurements.
   struct Sample: Sendable, Hashable {
-    /// Unix milliseconds of the end.
+    /// End time, Unix milliseconds.
     var milliseconds: Int64
     var spanMilliseconds: UInt32
     var connected: UInt32
@@ -34,13 +34,13 @@ final class ServiceHistory: Sendable {
     var delivered: UInt32
     var refused: UInt32
     var stored: UInt32
-    /// Milliseconds; the largest number where nothing was accepted.
+    /// Milliseconds; ``unmeasured`` if nothing was accepted.
     var p50: UInt32
     var p99: UInt32
 
     static let unmeasured = UInt32.max
 
-    /// Takes what followed.
+    /// Merges the sample that follows.
     mutating func take(_ next: Sample) {
       func largest(_ left: UInt32, _ right: UInt32) -> UInt32 {
         left == Self.unmeasured ? right : right == Self.unmeasured ? left : max(left, right)
@@ -71,18 +71,18 @@ final class ServiceHistory: Sendable {
   }
 
   private struct State {
-    /// A ring once it is full.
+    /// A ring buffer once it is full.
     var samples: [Sample] = []
-    /// The place of the oldest.
+    /// The index of the oldest sample.
     var first = 0
     var last: Totals?
-    /// Of the measurements of the last minute, the oldest first.
+    /// The latencies measured in the last minute, oldest first.
     var minute: [Latencies] = []
   }
 
   private let state = Mutex(State())
 
-  /// Takes a measurement; the first one only says where counting begins.
+  /// Adds a measurement; the first one is only the baseline.
   func note(_ totals: Totals) {
     state.withLock { state in
       if let last = state.last {
@@ -105,7 +105,7 @@ final class ServiceHistory: Sendable {
     func percentile(_ perMille: UInt64) -> UInt32 {
       latencies.milliseconds(perMille: perMille).map { UInt32(clamping: $0) } ?? Sample.unmeasured
     }
-    // Of workers that are asked one after the other, a count may seem to go back.
+    // Workers are asked one after the other, so a sum may seem to decrease.
     func increase(_ key: KeyPath<Totals, UInt64>) -> UInt32 {
       UInt32(clamping: Int64(clamping: next[keyPath: key]) - Int64(clamping: last[keyPath: key]))
     }
@@ -117,7 +117,7 @@ final class ServiceHistory: Sendable {
       stored: UInt32(clamping: next.stored), p50: percentile(500), p99: percentile(990))
   }
 
-  /// Oldest first, several in one where the step is longer than that of the measurements.
+  /// The samples, oldest first, several merged into one if the step is longer than ten seconds.
   func samples(sinceMilliseconds: Int64, stepSeconds: Int64) -> [Sample] {
     let all = state.withLock { Array($0.samples[$0.first...] + $0.samples[..<$0.first]) }
       .filter { $0.milliseconds >= sinceMilliseconds }
@@ -136,7 +136,7 @@ final class ServiceHistory: Sendable {
     return merged
   }
 
-  /// What was measured in the last minute, or up to ten seconds more, of what is measured by now.
+  /// The part of `now` that was measured in the last 60 to 70 seconds.
   func lastMinute(of now: Latencies) -> Latencies {
     now.since(state.withLock { $0.minute.first } ?? Latencies())
   }

@@ -10,28 +10,28 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
   package init(_ description: String) { self.description = description }
 }
 
-/// Where everything of a service is kept.
+/// The directory with all data of a service.
 ///
 /// ```
 /// directory.conf            teams, provider keys, apps, revocations, retired devices
 /// authority/service.{crt,key}   the authority for servers and providers
-/// authority/devices.{crt,key}   the authority for devices; behind either's certificate may stand others to trust
-/// authority/service-above.crt   where the first is an operator's own: those above it, for clients
+/// authority/devices.{crt,key}   the authority for devices; either .crt may contain further trusted authorities
+/// authority/service-above.crt   if the operator supplied the service authority: those above it, for clients
 /// server/server.{crt,key}   the service's own certificate
-/// server/server-rsa.{crt,key}   the same with RSA, for clients that speak TLS 1.0 and know no ECDSA
-/// server/*.csr, *.next.key  requests for either that wait for an authority elsewhere, and their keys
-/// keys/<key id>.p8          provider keys made here; to be handed to the provider
-/// keys/<key id>.pub         their public halves: all that the service reads
-/// sealing.keys              what device tokens are sealed with
-/// ticket.keys               what session tickets are sealed with; made anew where it is missing
+/// server/server-rsa.{crt,key}   the same with RSA, for clients that use TLS 1.0 without ECDSA
+/// server/*.csr, *.next.key  pending requests for either from an external authority, and their keys
+/// keys/<key id>.p8          provider keys made here, to give to the provider
+/// keys/<key id>.pub         their public halves; the service reads only these
+/// sealing.keys              keys that seal device tokens
+/// ticket.keys               keys that seal session tickets; created again if missing
 /// connect.nonces            signed nonces that devices have used in the last minutes
-/// certificates/             what was issued to providers and devices
-/// enrolment/                one-time codes, and devices that wait for the operator
+/// certificates/             certificates issued to providers and devices
+/// enrolment/                enrolment codes, and requests that wait for the operator's approval
 /// crls/                     revocation lists of the authorities, PEM or DER
 /// audit.jsonl               every change of trust and every refusal
 /// store/                    the embedded database
-/// lock                      held while any of the files above is changed, except the service's own
-/// store.made                says that there has been one
+/// lock                      held while any of the files above is changed, except those only the service writes
+/// store.made                marks that the directory has had a store
 /// ```
 package struct DataDirectory: Sendable {
   package let path: String
@@ -40,14 +40,14 @@ package struct DataDirectory: Sendable {
 
   package var directoryFile: String { "\(path)/directory.conf" }
   package var sealingFile: String { "\(path)/sealing.keys" }
-  /// The nonces of connect messages, for as long as they could be shown again.
+  /// Nonces of connect messages, kept for as long as they could be replayed.
   package var nonceFile: String { "\(path)/connect.nonces" }
   package var ticketFile: String { "\(path)/ticket.keys" }
   package var revocationListPath: String { "\(path)/crls" }
   package var auditFile: String { "\(path)/audit.jsonl" }
   package var storePath: String { "\(path)/store" }
   package var serverFiles: IdentityFiles { IdentityFiles(base: "\(path)/server/server") }
-  /// Not there in a directory that an older `apus init` made.
+  /// Missing in a directory that an older `apus init` created.
   package var serverRSAFiles: IdentityFiles { IdentityFiles(base: "\(path)/server/server-rsa") }
   package var issuedPath: String { "\(path)/certificates" }
 
@@ -67,7 +67,7 @@ package struct DataDirectory: Sendable {
   package func privateKey(_ id: ShortID) -> String { "\(path)/keys/\(id.text).p8" }
   package func publicKey(_ id: ShortID) -> String { "\(path)/keys/\(id.text).pub" }
 
-  /// Whether somebody has run `apus init` here.
+  /// Whether `apus init` has completed here.
   package var isProvisioned: Bool { Files.exists(directoryFile) }
 
   package func requireProvisioned() throws(DirectoryProblem) {
@@ -82,12 +82,14 @@ package struct DataDirectory: Sendable {
   package func authority(_ which: Authority) throws -> CertificateAuthority {
     let key = try PrivateKey(pem: Files.readText(authorityKey(which)))
     let trusted = try certificates(of: which)
-    // Of several that are trusted, the one whose key is here.
+    // Of several trusted authorities, take the one whose key is here.
     let own = trusted.first { $0.spkiDER == key.publicKey.spkiDER } ?? trusted[0]
     return try CertificateAuthority(certificate: own, key: key)
   }
 
-  /// The authority, to issue with it; says what to do where that cannot be done here.
+  /// The authority, ready to issue certificates.
+  ///
+  /// - Throws: What to do instead, if the authority's key is kept elsewhere.
   package func issuer(_ which: Authority) throws -> CertificateAuthority {
     guard canIssue(as: which) else {
       throw DirectoryProblem(
@@ -104,7 +106,7 @@ package struct DataDirectory: Sendable {
     try Files.write(authority.key.pkcs8PEM, to: authorityKey(which), isPrivate: true)
   }
 
-  /// Whose certificates are accepted, the one that issues now first.
+  /// The trusted authorities, the issuing one first.
   private func authorities(_ which: Authority) throws -> Authorities {
     let issuing = try issuingCertificate(of: which)
     return Authorities([issuing] + (try certificates(of: which).filter { $0 != issuing }))
@@ -139,7 +141,7 @@ package struct DataDirectory: Sendable {
     return try TokenSealingKeys(keys)
   }
 
-  /// A file that was cut off is put back, not made anew: providers hold tokens that only these keys open.
+  /// A truncated file must be restored, not replaced: only these keys open the device tokens that providers have.
   private func sealingProblem(_ line: Int, _ text: String) -> DirectoryProblem {
     DirectoryProblem(
       "\(sealingFile), line \(line): \(text). If the file was truncated, restore it from a backup: "
@@ -176,13 +178,13 @@ package struct DataDirectory: Sendable {
       to: directoryFile, isPrivate: false)
   }
 
-  /// Reads everything that connections and requests are judged by.
+  /// Reads everything needed to authenticate and authorize connections and requests.
   package func trust(generation: UInt64, allowsES512: Bool) throws -> Trust {
     try requireProvisioned()
     return try trust(of: try records(), generation: generation, allowsES512: allowsES512)
   }
 
-  /// The same, with `records` in place of what is in the file.
+  /// The same, with `records` instead of the contents of the file.
   func trust(
     of records: SectionFile, generation: UInt64, allowsES512: Bool
   ) throws -> Trust {

@@ -1,4 +1,4 @@
-/// The text of `directory.conf`, changed as a person would change it: what others wrote, comments too, stays as it is.
+/// The text of `directory.conf`. Edits preserve all other lines, including comments.
 package struct DirectoryText: Sendable {
   package private(set) var lines: [String]
 
@@ -9,20 +9,20 @@ package struct DirectoryText: Sendable {
 
   package var text: String { lines.joined(separator: "\n") + "\n" }
 
-  /// Adds a section at the end, with an empty line before it.
+  /// Appends a section, preceded by an empty line.
   package mutating func append(_ section: SectionFile.Section) {
     if lines.last?.isEmpty == false { lines.append("") }
     lines.append("[\(section.kind) \(section.name)]")
     for (key, value) in section.values { lines.append("\(key) = \(value)") }
   }
 
-  /// Sets a value of a section that is there: in the line that has it, or in a new one below the heading.
+  /// Sets a value of an existing section: in the line that has it, or in a new line below the heading.
   package mutating func set(
     _ key: String, to value: String, in section: SectionFile.Section
   ) {
     let body = body(of: section)
     let line = "\(key) = \(value)"
-    // The last one counts, so it is the one to change.
+    // The last of several lines with the key takes effect.
     if let place = body.last(where: { self.key(ofLine: $0) == key }) {
       lines[place] = line
     } else {
@@ -30,7 +30,7 @@ package struct DirectoryText: Sendable {
     }
   }
 
-  /// Takes a section out, with the empty lines behind it. Comments inside it go with it.
+  /// Removes a section, including its comments and the empty lines after it.
   package mutating func remove(_ section: SectionFile.Section) {
     let body = body(of: section)
     lines.removeSubrange(body.lowerBound - 1..<body.upperBound)
@@ -51,8 +51,10 @@ package struct DirectoryText: Sendable {
 }
 
 extension DataDirectory {
-  /// Changes `directory.conf`, one at a time over all processes. What comes of it is read as the service would read it
-  /// before it takes the file's place: a change that would leave it wrong is refused, and the file stays as it was.
+  /// Changes `directory.conf` under the lock that all processes share. The new text is validated as the service would
+  /// read it before it replaces the file.
+  ///
+  /// - Throws: ``DirectoryProblem`` if the new text is not valid; the file is then unchanged.
   package func edit(_ change: (inout DirectoryText, SectionFile) throws -> Void) throws {
     try requireProvisioned()
     try changing {
@@ -67,7 +69,7 @@ extension DataDirectory {
     }
   }
 
-  /// The section of that kind and name; throws when there is none.
+  /// The section of that kind and name; throws if it does not exist.
   package func section(
     _ kind: String, _ name: String, of records: SectionFile
   ) throws(DirectoryProblem) -> SectionFile.Section {

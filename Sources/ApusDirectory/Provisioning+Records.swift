@@ -3,7 +3,7 @@ package import ApusModel
 package import ApusTrust
 import ApusWire
 
-// What an operator changes in `directory.conf`, one record at a time. A running service takes each up within a second.
+// Operators' changes to `directory.conf`, one record at a time. A running service applies each within a second.
 
 extension DataDirectory {
   package func addTeam(_ id: ShortID? = nil, name: String) throws -> ShortID {
@@ -15,9 +15,11 @@ extension DataDirectory {
     return id
   }
 
-  /// Numbers of apps are drawn, not counted: a token carries its app's, and must not lead to another that came after.
+  /// App numbers are random, not sequential: a device token contains its app's number, which must not identify another
+  /// app added after the first was removed.
   ///
-  /// - Parameter retention: how many of its notifications wait for a device; nil says nothing, which stands for 1.
+  /// - Parameter retention: How many of the app's notifications are stored for each device; nil writes no value, which
+  ///   means 1.
   package func addApp(_ topic: String, team: ShortID, retention: Int? = nil) throws {
     try edit { text, records in
       try refuseSecond("app", topic, records)
@@ -32,7 +34,7 @@ extension DataDirectory {
     }
   }
 
-  /// Sets how many of an app's notifications wait for a device.
+  /// Sets how many of an app's notifications are stored for each device.
   package func changeApp(_ topic: String, retention: Int) throws {
     try edit { text, records in
       text.set("retain", to: String(retention), in: try section("app", topic, of: records))
@@ -43,11 +45,11 @@ extension DataDirectory {
     try edit { text, records in text.remove(try section("app", topic, of: records)) }
   }
 
-  /// What a new provider key is good for.
+  /// Where a new provider key is valid.
   package struct KeyScope: Sendable {
     package var team: ShortID
     package var environments: EnvironmentSet
-    /// Bundle ids; empty for a key of the whole team.
+    /// Bundle ids; empty for a key that covers the whole team.
     package var topics: [String]
     package var related: ShortID?
 
@@ -63,8 +65,8 @@ extension DataDirectory {
 
   /// Registers a provider key.
   ///
-  /// - Parameter publicPEM: Its public half, where the provider made it; nil makes a new key, whose private half is
-  ///   then in ``privateKey(_:)`` for the provider to get.
+  /// - Parameter publicPEM: The public half of a key that the provider made; nil makes a new key, whose private half is
+  ///   written to ``privateKey(_:)`` for the provider.
   package func addKey(
     _ id: ShortID? = nil, scope: KeyScope, publicPEM: String? = nil
   ) throws -> ShortID {
@@ -77,7 +79,7 @@ extension DataDirectory {
       guard !Files.exists(self.publicKey(id)) else {
         throw DirectoryProblem("the key \(id.text) already exists (\(self.publicKey(id)))")
       }
-      // The file first: a service that looks in between must find what the record names.
+      // Write the file first: a service that reloads in between must find the key that the record names.
       if let publicKey {
         try Files.write(publicKey.spkiPEM, to: self.publicKey(id), isPrivate: false)
       } else {
@@ -97,7 +99,7 @@ extension DataDirectory {
     }
   }
 
-  /// For good: "revocation is permanent". Connections that were authenticated with it are closed.
+  /// Revokes a provider key permanently. The service closes connections that were authenticated with it.
   package func revokeKey(_ id: ShortID) throws {
     try edit { text, records in
       let section = try section("key", id.text, of: records)
@@ -108,7 +110,7 @@ extension DataDirectory {
     }
   }
 
-  /// Makes a certificate worthless that this service or an authority above it issued.
+  /// Revokes a certificate that an authority of this service, or one below it, issued.
   package func revokeCertificate(_ fingerprint: SHA256Digest) throws {
     try edit { text, records in
       guard

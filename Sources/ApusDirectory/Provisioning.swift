@@ -2,7 +2,7 @@ package import ApusCore
 package import ApusModel
 package import ApusTrust
 
-/// What `apus init` made, for printing.
+/// The result of `apus init`, for printing.
 package struct ProvisionedService: Sendable {
   package var teamID: ShortID
   package var keyID: ShortID
@@ -11,25 +11,25 @@ package struct ProvisionedService: Sendable {
   package var authorityFile: String
   package var deviceAuthorityFile: String
   package var names: [String]
-  /// Requests for the service's own certificates, where the authority's key is kept elsewhere.
+  /// Requests for the service's own certificates, if the authority's key is kept elsewhere.
   package var requestFiles: [String]
 }
 
-/// A certificate with its key, as `apus cert` and `apus device` hand them out.
+/// A certificate with its key, as `apus cert` and `apus device` write them.
 package struct IssuedIdentity: Sendable {
   package var certificate: Certificate
   package var key: PrivateKey
   package var certificateFile: String
   package var keyFile: String
-  /// Certificate and key in one file, as software for the binary interface wants them; for providers alone.
+  /// Certificate and key in one file, which software for the binary interface expects; only for providers.
   package var pemFile: String?
 }
 
 extension DataDirectory {
-  /// Days for which what the service issues is valid.
+  /// Days for which issued certificates are valid.
   ///
-  /// A year for providers, as "Establishing a certificate-based connection to APNs" has it; servers and devices renew
-  /// less often than their operators would like.
+  /// Providers: one year, as in Apple's document Establishing a certificate-based connection to APNs. Servers and
+  /// devices get longer, because they are renewed less often.
   package enum ValidityDays {
     package static let authority = 3650
     package static let server = 825
@@ -37,13 +37,13 @@ extension DataDirectory {
     package static let device = 730
   }
 
-  /// Makes a service: authorities, server certificate, sealing keys, a team with a key, and an app.
+  /// Creates a service: authorities, server certificates, a sealing key, a team with a key, and an app.
   ///
-  /// Refuses a directory that already holds one. `directory.conf` is written last, so an attempt that was cut short
-  /// counts as none.
+  /// Throws if the directory already contains a service. `directory.conf` is written last, so an interrupted attempt
+  /// leaves the directory unprovisioned.
   ///
   /// - Parameters:
-  ///   - service, devices: Authorities that there are already, in place of new ones.
+  ///   - service, devices: Existing authorities to use instead of new ones.
   package func initialize(
     names: [String], topic: String, teamName: String, service: OutsideAuthority? = nil,
     devices: OutsideAuthority? = nil, nowSeconds: Int64
@@ -86,7 +86,7 @@ extension DataDirectory {
             values: [("team", team.text), ("environments", "production development")]),
           .init(kind: "app", name: topic, values: [("id", "1"), ("team", team.text)]),
         ]))
-      // What was written must be what can be read.
+      // Check that everything written can be read.
       _ = try trust(generation: 1, allowsES512: false)
       return ProvisionedService(
         teamID: team, keyID: keyID, keyFile: privateKey(keyID), topic: topic,
@@ -95,9 +95,9 @@ extension DataDirectory {
     }
   }
 
-  /// One with ECDSA for everybody, and one with RSA for clients that are too old to know anything else.
+  /// Issues an ECDSA certificate, and an RSA certificate for old clients that do not support ECDSA.
   ///
-  /// - Parameter chain: What leads on to an authority that clients know, as PEM.
+  /// - Parameter chain: The certificates that lead to an authority known to clients, as PEM.
   func issueServerCertificates(
     names: [String], by authority: CertificateAuthority, chain: String, nowSeconds: Int64
   ) throws {
@@ -118,7 +118,7 @@ extension DataDirectory {
     try Files.write(key.publicKey.spkiPEM, to: publicKey(id), isPrivate: false)
   }
 
-  /// Ten capitals and digits, as Apple's ids have them, without those that are mistaken for each other.
+  /// Ten upper-case letters and digits, like Apple's ids, without those that are easily confused (I, O, 0, 1).
   static func randomShortID() -> ShortID {
     let letters = Array("ABCDEFGHJKLMNPQRSTUVWXYZ23456789".utf8)
     let text = randomBytes(ShortID.characterCount).map { letters[Int($0) % letters.count] }
@@ -126,7 +126,7 @@ extension DataDirectory {
     return id
   }
 
-  /// A certificate for a provider, with the topics extension.
+  /// Issues a certificate for a provider, with the topics extension.
   package func issueProvider(
     topic: String, team: ShortID, extraTopics: TopicsExtension?, environments: EnvironmentSet,
     rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.provider
@@ -139,14 +139,14 @@ extension DataDirectory {
           publicKey: key.publicKey, validity: Validity(now: nowSeconds, days: days)))
       var identity = try save(certificate, key, name: topic)
       let pemFile = String(identity.keyFile.dropLast(".key".count)) + ".pem"
-      // The certificate first: readers of a single one take the first that they find.
+      // The certificate comes first: software that reads one PEM block takes the first.
       try Files.write(certificate.pem + key.pkcs8PEM, to: pemFile, isPrivate: true)
       identity.pemFile = pemFile
       return identity
     }
   }
 
-  /// A certificate for a device, with an id drawn for it.
+  /// Issues a certificate for a device, with a random device id.
   package func issueDevice(
     name: String, rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.device
   ) throws -> (identity: IssuedIdentity, device: DeviceID) {
@@ -160,7 +160,7 @@ extension DataDirectory {
     }
   }
 
-  /// Says that a device is gone for good. A running service learns of it within a second.
+  /// Retires a device permanently. A running service applies it within a second.
   package func retire(_ device: DeviceID, nowSeconds: Int64) throws {
     try edit { text, records in
       for section in records.sections
@@ -182,11 +182,12 @@ extension DataDirectory {
       certificate: certificate, key: key, certificateFile: "\(base).crt",
       keyFile: "\(base).key")
   }
-  /// Keeps a certificate whose key is none of ours to have, and says where.
+
+  /// Saves a certificate without its key, which its owner keeps, and returns the path.
   package func save(_ certificate: Certificate, name: String) throws -> String {
     try changing {
       try Files.makeDirectory(issuedPath)
-      // The serial keeps certificates of one name apart.
+      // The serial distinguishes certificates with the same name.
       let file = "\(issuedPath)/\(name)-\(certificate.serial.prefix(8)).crt"
       try Files.write(certificate.pem, to: file, isPrivate: false)
       return file

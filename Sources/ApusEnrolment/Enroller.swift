@@ -5,17 +5,17 @@ package import ApusModel
 package import ApusTrust
 import ApusWire
 
-/// What came of a query: the answer for the device, and what the operator is to know.
+/// The result of a query: the response to the device, and the event for the operator.
 struct EnrolmentDecision: Sendable {
   var issuance: CourierIssuance
   var event: EnrolmentEvent
 }
 
-/// Decides on requests for certificates. Reads and writes files and signs: for a thread of its own.
+/// Decides on certificate requests. It reads and writes files and signs, so call it on a thread of its own.
 struct Enroller: Sendable {
   let directory: DataDirectory
   let mode: EnrolmentMode
-  /// Days for which certificates are issued.
+  /// Days for which issued certificates are valid.
   let days: Int
 
   func decide(_ query: EnrolmentQuery) -> EnrolmentDecision {
@@ -40,7 +40,7 @@ struct Enroller: Sendable {
     }
   }
 
-  /// Removes what nobody asks for any more.
+  /// Removes expired codes, old requests and renewals, and leftover temporary files.
   func prune(nowSeconds: Int64) throws {
     for folder in [directory.enrolmentCodes.path, directory.pendingEnrolments.path] {
       try DurableFile.removeLeftovers(in: folder, nowSeconds: nowSeconds)
@@ -50,7 +50,7 @@ struct Enroller: Sendable {
     try directory.renewals.prune(nowSeconds: nowSeconds, days: days)
   }
 
-  // MARK: By a code
+  // MARK: Enrolment by code
 
   private func useCode(
     _ text: [UInt8], _ request: CertificateRequest, name: String, _ query: EnrolmentQuery
@@ -64,10 +64,11 @@ struct Enroller: Sendable {
     case .usedUp: return refuseCode(.codeUsedUp)
     case .used(_, let use):
       guard let der = use.certificateDER else {
-        return try goOn(request, device: use.device, name: name, hasCode: true, query)
+        return try useList(request, device: use.device, name: name, hasCode: true, query)
       }
       try directory.pendingEnrolments.remove(key)
-      return hand(der, of: use.device, .repeated(use.device), query) ?? refuseCode(.codeWorthless)
+      return sendAgain(der, of: use.device, .repeated(use.device), query)
+        ?? refuseCode(.codeDeviceRemoved)
     case .free(let record, let number):
       let device = DeviceID(randomID().high)
       let name = record.name ?? name
@@ -76,40 +77,41 @@ struct Enroller: Sendable {
       guard
         let certificate = try issue(request, device, name: name, nowSeconds: query.nowSeconds)
       else {
-        // On the list first: a code that is used up by nothing would be lost.
-        let decision = try goOn(request, device: device, name: name, hasCode: true, query)
+        // Queue the request before using the code: if queueing fails, the code must stay valid.
+        let decision = try useList(request, device: device, name: name, hasCode: true, query)
         guard decision.issuance.status == .pending else { return decision }
         return try codes.take(code, use: number, use) ? decision : refuseCode(.codeUsedUp)
       }
       use.certificateDER = certificate.der
-      // Durable before the certificate leaves.
+      // Must be durable before the certificate is sent.
       guard try codes.take(code, use: number, use) else { return refuseCode(.codeUsedUp) }
-      // It may have asked without the code before; approved now, that would make another device of it.
+      // The device may have a pending request from before it had the code; approving that would create a second device.
       try directory.pendingEnrolments.remove(key)
       return accept(
         certificate.der, .codeUsed(device, CertificateNote(certificate), codeName: record.name))
     }
   }
 
-  /// The same words for all: a guesser learns nothing. The operator reads which it was.
+  /// All refusals have the same text, so that guessing reveals nothing. The operator sees the reason.
   private func refuseCode(_ refusal: EnrolmentEvent.Refusal) -> EnrolmentDecision {
     refuse(.code, "the code is not accepted", refusal)
   }
 
-  // MARK: By the operator
+  // MARK: Enrolment by the operator
 
   private func askOperator(
     _ request: CertificateRequest, name: String, _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
     guard mode == .all || directory.hasPendingRequest(request) else {
-      return refuse(.notOffered, "the service enrols no device without a code", .notOffered)
+      return refuse(
+        .notOffered, "this service enrols devices only with a code", .notOffered)
     }
-    return try goOn(
+    return try useList(
       request, device: DeviceID(randomID().high), name: name, hasCode: false, query)
   }
 
-  /// Hands out what the operator decided, or puts the request on the list.
-  private func goOn(
+  /// Returns the operator's decision on the request, or adds the request to the list.
+  private func useList(
     _ request: CertificateRequest, device: DeviceID, name: String, hasCode: Bool,
     renewing presented: CertificateNames? = nil, _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
@@ -117,18 +119,18 @@ struct Enroller: Sendable {
     let key = request.keyFingerprint.hex
     let isRenewal = presented != nil
     if let known = try list.find(key), known.isRenewal == isRenewal,
-      // It has that one: the decision was about an earlier renewal.
+      // Unless the device already presents that certificate: then the decision was about an earlier renewal.
       presented == nil || known.state.fingerprint != presented?.fingerprint
     {
       switch known.state {
       case .approved(let der):
-        return hand(der, of: known.device, .collected(known.device), query)
+        return sendAgain(der, of: known.device, .collected(known.device), query)
           ?? refuse(.retired, "the device is retired", .retired, known.device.text)
       case .rejected: return refuse(.rejected, "the operator has rejected the request", .rejected)
       case .waiting: return wait(known, isNew: false, query)
       }
     } else {
-      // An old decision about the same key, on something else.
+      // The old decision was about another request of the same key.
       try list.remove(key)
     }
     let new = PendingEnrolments.Request(
@@ -147,7 +149,7 @@ struct Enroller: Sendable {
     }
   }
 
-  /// The longer it waits, the rarer it asks.
+  /// Retries become less frequent the longer the request waits.
   private func wait(
     _ request: PendingEnrolments.Request, isNew: Bool, _ query: EnrolmentQuery
   ) -> EnrolmentDecision {
@@ -167,25 +169,25 @@ struct Enroller: Sendable {
     _ renewal: EnrolmentQuery.Renewal, _ request: CertificateRequest, _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
     let (device, old) = (renewal.device, renewal.certificate)
-    guard isWelcome(device, renewal.names, query.trust) else {
+    guard isAdmitted(device, renewal.names, query.trust) else {
       return refuse(.retired, "the device is retired", .retired, device.text)
     }
-    // Only in the last third of its life: then a device has at most two that are good, and one that asks at each
-    // connect, or a thief who wants a supply, gets no more.
+    // Only in the last third of its lifetime: then a device has at most two valid certificates, even if it asks with
+    // each connection or a thief tries to collect certificates.
     let due = old.notAfter - (old.notAfter - old.notBefore) / 3
-    // Or where it is of an authority that is being replaced: then it ends before its time.
+    // Or at once if its authority is being replaced: then the certificate becomes invalid before it expires.
     guard query.nowSeconds >= due || renewal.isOfOlderAuthority else {
       return refuse(
         .early, "the certificate is not in the last third of its lifetime", .early, device.text,
         retrySeconds: due - query.nowSeconds)
     }
     let issued = try directory.renewals.certificates(of: device).filter {
-      isGood($0, of: device, query)
+      isUsable($0, of: device, query)
     }
     if let next = issued.last, CertificateNames(next).fingerprint != renewal.names.fingerprint,
       next.spkiDER == request.publicKey.spkiDER, query.trust.isOfNewestDeviceAuthority(next)
     {
-      // The answer was lost, or the device asks at each connect: it gets what it was given before.
+      // The response was lost, or the device asks with each connection: send the same certificate again.
       return accept(next.der, .repeated(device))
     }
     let others = issued.filter { CertificateNames($0).fingerprint != renewal.names.fingerprint }
@@ -195,10 +197,10 @@ struct Enroller: Sendable {
     let name = old.commonName ?? "device"
     guard let certificate = try issue(request, device, name: name, nowSeconds: query.nowSeconds)
     else {
-      return try goOn(
+      return try useList(
         request, device: device, name: name, hasCode: false, renewing: renewal.names, query)
     }
-    // Durable before the certificate leaves.
+    // Must be durable before the certificate is sent.
     try directory.renewals.keep(issued + [certificate], of: device)
     return accept(
       certificate.der,
@@ -207,8 +209,8 @@ struct Enroller: Sendable {
         isNewKey: request.keyFingerprint.bytes != renewal.keyFingerprint))
   }
 
-  /// A device that lost the key of its newer certificate waits until one of the two has expired. The operator ends that
-  /// by revoking the one that is lost.
+  /// A device that lost the key of its newer certificate must wait until one of the two expires, or until the operator
+  /// revokes the lost one.
   private func refuseThird(
     _ device: DeviceID, _ others: [Certificate], presented: PresentedCertificate,
     _ query: EnrolmentQuery
@@ -220,18 +222,18 @@ struct Enroller: Sendable {
       .tooManyCertificates, newest ?? device.text, retrySeconds: max(60, end - query.nowSeconds))
   }
 
-  /// Whether a certificate would let its device in.
-  private func isGood(
+  /// Whether a device could connect with the certificate.
+  private func isUsable(
     _ certificate: Certificate, of device: DeviceID, _ query: EnrolmentQuery
   ) -> Bool {
     certificate.notAfter > query.nowSeconds
       && query.trust.deviceAuthorities.certificates.contains { certificate.names($0) }
-      && isWelcome(device, CertificateNames(certificate), query.trust)
+      && isAdmitted(device, CertificateNames(certificate), query.trust)
   }
 
   // MARK: Certificates
 
-  /// Nil where the authority's key is kept elsewhere.
+  /// Issues a certificate; nil if the authority's key is kept elsewhere.
   private func issue(
     _ request: CertificateRequest, _ device: DeviceID, name: String, nowSeconds: Int64
   ) throws -> Certificate? {
@@ -240,25 +242,25 @@ struct Enroller: Sendable {
       device, name: name, to: request.publicKey, nowSeconds: nowSeconds, days: days)
   }
 
-  /// A certificate that was issued before; nil where it is worth nothing any more.
-  private func hand(
+  /// Sends a certificate issued before; nil if it has expired or was revoked, or its device is retired.
+  private func sendAgain(
     _ der: [UInt8], of device: DeviceID, _ event: EnrolmentEvent, _ query: EnrolmentQuery
   ) -> EnrolmentDecision? {
     guard let certificate = try? Certificate(der: der.span),
       certificate.notAfter > query.nowSeconds,
-      isWelcome(device, CertificateNames(certificate), query.trust)
+      isAdmitted(device, CertificateNames(certificate), query.trust)
     else { return nil }
     return accept(der, event)
   }
 
-  private func isWelcome(
+  private func isAdmitted(
     _ device: DeviceID, _ certificate: CertificateNames, _ trust: Trust
   ) -> Bool {
     guard trust.directory.retiredMilliseconds(of: device) == nil else { return false }
     return !certificate.areRevoked(in: trust.directory)
   }
 
-  /// The device's name: what a certificate can carry, with nothing in it that would disturb a list. Nil for another.
+  /// The device's name as valid UTF-8 without control and formatting characters, trimmed; nil if it is not valid.
   private static func name(_ bytes: [UInt8]) -> String? {
     if bytes.isEmpty { return "device" }
     guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
@@ -274,7 +276,7 @@ struct Enroller: Sendable {
     return isGood && !trimmed.isEmpty ? trimmed : nil
   }
 
-  // MARK: Answers
+  // MARK: Responses
 
   private func accept(_ der: [UInt8], _ event: EnrolmentEvent) -> EnrolmentDecision {
     EnrolmentDecision(
@@ -304,7 +306,7 @@ extension DataDirectory {
     (try? pendingEnrolments.find(request.keyFingerprint.hex)) ?? nil != nil
   }
 
-  /// A certificate for a key that a device made, not longer valid than the authority itself.
+  /// Issues a certificate for a key that a device made, valid no longer than the authority itself.
   package func issueDevice(
     _ device: DeviceID, name: String, to key: PublicKey, nowSeconds: Int64,
     days: Int = ValidityDays.device
@@ -318,7 +320,7 @@ extension DataDirectory {
 }
 
 extension PendingEnrolments.State {
-  /// Of the certificate that the operator handed out; nil where there is none.
+  /// The fingerprint of the certificate that the operator approved; nil if there is none.
   fileprivate var fingerprint: CertificateFingerprint? {
     guard case .approved(let der) = self else { return nil }
     return CertificateFingerprint(SHA256Digest(of: der.span))

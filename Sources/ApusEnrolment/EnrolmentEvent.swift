@@ -1,17 +1,17 @@
 import ApusModel
 import ApusTrust
 
-/// What became of a request for a certificate, for log and audit.
+/// The outcome of a certificate request, for the log and the audit log.
 enum EnrolmentEvent: Sendable {
-  /// Why nothing was issued. The device is told less.
+  /// Why no certificate was issued. The device is told less.
   enum Refusal: String, Sendable {
     case codeMalformed = "code malformed"
-    /// Guessed, or withdrawn.
+    /// The code was guessed, or has been withdrawn.
     case codeUnknown = "code unknown"
     case codeExpired = "code expired"
     case codeUsedUp = "code used up"
-    /// The right key asked again, but its device is retired, or the certificate is revoked or expired.
-    case codeWorthless = "device of the code was removed"
+    /// The key that used the code asks again, but its device is retired, or the certificate is revoked or expired.
+    case codeDeviceRemoved = "device of the code was removed"
     case request
     case name
     case notOffered = "not offered"
@@ -21,21 +21,21 @@ enum EnrolmentEvent: Sendable {
     case early
     case tooManyCertificates = "two certificates are valid"
     case retired
-    /// The service's own trouble.
+    /// An internal error of the service.
     case failed
   }
 
   case codeUsed(DeviceID, CertificateNote, codeName: String?)
-  /// The same key asked again: the answer may have been lost.
+  /// The same key asked again and got the same certificate: the response may have been lost.
   case repeated(DeviceID)
   case pending(PendingEnrolments.Request, isNew: Bool)
-  /// The device has what the operator approved.
+  /// The device received the certificate that the operator approved.
   case collected(DeviceID)
   case renewed(DeviceID, CertificateNote, isNewKey: Bool)
-  /// With what there is to add for people.
+  /// The reason, and details for the operator.
   case refused(Refusal, String)
 
-  /// Whether it counts against the address that it came from.
+  /// Whether it counts as a failure of the address that it came from.
   var isFailure: Bool {
     switch self {
     case .refused(.early, _), .refused(.tooManyCertificates, _), .refused(.retired, _),
@@ -48,10 +48,10 @@ enum EnrolmentEvent: Sendable {
   }
 }
 
-/// What an issued certificate is known by.
+/// The values that identify an issued certificate.
 struct CertificateNote: Sendable {
   var serial: String
-  /// Of the whole certificate: what a revocation names.
+  /// Of the whole certificate; revocations use it.
   var sha256: String
 
   init(_ certificate: Certificate) {

@@ -2,12 +2,12 @@ package import ApusDirectory
 package import ApusLoop
 package import ApusModel
 
-/// What a device asks for, with everything that is needed to decide.
+/// A device's certificate request, with everything needed to decide on it.
 package struct EnrolmentQuery: Sendable {
   package enum Kind: Sendable {
-    /// A first certificate.
+    /// The first certificate of a device.
     case enrolment(code: [UInt8], name: [UInt8])
-    /// One to follow that by which the device was let in.
+    /// The successor of the certificate with which the device connected.
     case renewal(Renewal)
   }
 
@@ -17,7 +17,7 @@ package struct EnrolmentQuery: Sendable {
     var keyFingerprint: [UInt8]
     var names: CertificateNames
     var certificate: PresentedCertificate
-    /// Whether the certificate is of an authority that is being replaced.
+    /// Whether the certificate's authority is being replaced.
     var isOfOlderAuthority: Bool
 
     package init(
@@ -33,9 +33,9 @@ package struct EnrolmentQuery: Sendable {
   }
 
   var kind: Kind
-  /// PKCS#10.
+  /// PKCS #10, DER.
   var certificateRequest: [UInt8]
-  /// Without the port, IPv6 by its /64.
+  /// The device's address without the port; for IPv6, its /64.
   var site: SocketAddress
   var trust: Trust
   var nowSeconds: Int64

@@ -7,23 +7,23 @@ import ApusTrust
 package import ApusWire
 import Synchronization
 
-/// Which devices without a certificate get one over the courier door.
+/// Which devices without a certificate can get one over the courier listener.
 package enum EnrolmentMode: Sendable, Hashable {
-  /// Those with a one-time code, and those that the operator approves.
+  /// Devices with an enrolment code, and devices that the operator approves.
   case all
-  /// Those with a one-time code.
+  /// Devices with an enrolment code.
   case codes
   /// None.
   case off
 }
 
-/// Where all workers bring requests for certificates: a thread of its own, since each costs syncs of the disk and
-/// signatures, with a bounded queue, and what slows down whoever asks too much.
+/// The bounded queue of certificate requests from all workers. They are decided on a thread of its own, because each
+/// needs syncs of the disk and signatures. It also limits the rate of requests, overall and per address.
 package final class EnrolmentQueue: Sendable {
   private struct State {
     var waiting = 0
     var all = RateLimit.Bucket()
-    /// By site: those with failures that are not forgiven yet.
+    /// Failures of each address that still count against it.
     var failures: [SocketAddress: RateLimit.Bucket] = [:]
     var prunedSeconds: Int64 = 0
   }
@@ -41,7 +41,7 @@ package final class EnrolmentQueue: Sendable {
     capacity: Limits.enrolments, refill: Limits.enrolmentsPerSecond)
   private static let pruneSeconds: Int64 = 3600
 
-  /// - Parameter days: Days for which the certificates are valid that it issues.
+  /// - Parameter days: Days for which issued certificates are valid.
   package init(
     _ directory: DataDirectory, _ mode: EnrolmentMode, days: Int, _ audit: AuditLog, log: Log
   ) {
@@ -63,10 +63,10 @@ package final class EnrolmentQueue: Sendable {
 
   package static let notOffered = CourierIssuance(
     status: .refused, reason: .notOffered,
-    text: Array("the service issues no certificates to devices".utf8))
+    text: Array("this service does not issue certificates to devices".utf8))
 
-  /// Has a request decided. `reply` is called once: at once where the answer needs no thought, else on the queue's
-  /// thread.
+  /// Submits a request. `reply` is called once: before this returns if the request is refused without a decision,
+  /// otherwise on the queue's thread.
   package func submit(
     _ query: EnrolmentQuery, atMilliseconds now: Int64,
     reply: @escaping @Sendable (CourierIssuance) -> Void
@@ -94,7 +94,7 @@ package final class EnrolmentQueue: Sendable {
     }
   }
 
-  /// Nil where the request may go on, else the milliseconds to wait.
+  /// Nil if the request is admitted, otherwise the milliseconds to wait.
   private func admit(_ site: SocketAddress, _ now: Int64) -> Int64? {
     state.withLock { state in
       if let bucket = state.failures[site] {
@@ -114,7 +114,7 @@ package final class EnrolmentQueue: Sendable {
   ) {
     if state.failures.count >= Limits.enrolmentAddresses {
       state.failures = state.failures.filter { !$0.value.isFull(atMilliseconds: now) }
-      // From so many places at once: the limit over all holds.
+      // Failures from very many addresses: rely on the overall limit.
       if state.failures.count >= Limits.enrolmentAddresses { state.failures.removeAll() }
     }
     _ = failureLimit.take(
@@ -129,7 +129,7 @@ package final class EnrolmentQueue: Sendable {
     }
   }
 
-  /// The one place where the operator learns what was decided; durable before the device does.
+  /// Records a decision for the operator before the device gets it; issued certificates are recorded durably.
   private func note(_ event: EnrolmentEvent, of query: EnrolmentQuery) {
     let host = query.site.hostText
     let address = Log.Field.text("address", host)

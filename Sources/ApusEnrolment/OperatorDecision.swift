@@ -4,12 +4,13 @@ package import ApusTrust
 import ApusWire
 
 extension DataDirectory {
-  /// Approves a request: issues the certificate, or takes the one that an authority elsewhere has issued.
+  /// Approves a request: issues the certificate, or takes one that an external authority has issued.
   ///
   /// - Parameters:
   ///   - prefix: The first digits of the SHA-256 of the request's key.
-  ///   - certificatePEM: Of the request's key and id, from the devices' authority. Nil: it is issued here.
-  ///   - name: In place of what the device calls itself.
+  ///   - certificatePEM: A certificate from the device authority for the request's key and device id; nil issues one
+  ///     here.
+  ///   - name: Replaces the name that the device sent; nil keeps it.
   package func approveEnrolment(
     _ prefix: String, certificatePEM: String? = nil, name: String? = nil, nowSeconds: Int64,
     days: Int = ValidityDays.device
@@ -36,7 +37,9 @@ extension DataDirectory {
     }
   }
 
-  /// - Parameter prefix: As for `approveEnrolment`.
+  /// Rejects a request.
+  ///
+  /// - Parameter prefix: The first digits of the SHA-256 of the request's key.
   package func rejectEnrolment(_ prefix: String) throws -> PendingEnrolments.Request {
     try changing {
       try requireProvisioned()
@@ -85,7 +88,7 @@ extension DataDirectory {
     pendingEnrolments.requestFile(request.key)
   }
 
-  /// What a certificate must say to admit a device.
+  /// What a device's certificate must contain, for messages.
   private static func form(_ device: DeviceID) -> String {
     "with the subject UID=\(device.text), O=\(CertificateAuthority.deviceOrganization), and the "
       + "extended key usage clientAuth"

@@ -1,10 +1,10 @@
 import ApusModel
 import Synchronization
 
-// Lines that a stranger, or a failure that repeats, could fill the log with.
+// Rate limits for lines with which an untrusted peer or a repeating failure could fill the log.
 
 extension Log {
-  /// Lines that are limited together. A new one needs a case and its text; there is no other way to a limited line.
+  /// Lines that share one limit. A new limited line needs a case and its text here.
   package enum Kind: Int, Sendable, CaseIterable {
     case tlsFailed
     case handshakeTimedOut
@@ -65,16 +65,16 @@ extension Log {
     }
   }
 
-  /// What all copies of a log have written lately.
+  /// What all copies of a log have written recently.
   final class LimitedLines: Sendable {
     fileprivate let limiter = Mutex(LogLimiter(kinds: Kind.allCases.count))
   }
 
-  /// Writes one line unless its kind has had its lines in this window (`Limits.logLinesPerWindow`).
+  /// Writes one line unless its kind has reached its limit in this window (`Limits.logLinesPerWindow`).
   ///
   /// - Parameters:
-  ///   - now: Of the loops' clock, which nobody sets.
-  ///   - fields: Asked for only when the line is written.
+  ///   - now: Time of the loops' monotonic clock.
+  ///   - fields: Evaluated only when the line is written.
   package func limited(
     _ level: Level, _ kind: Kind, atMilliseconds now: UInt64, _ fields: () -> [Field]
   ) {
@@ -87,7 +87,7 @@ extension Log {
     write(level, kind.event, fields())
   }
 
-  /// Tells of suppressed lines whose window is over; to be called every second.
+  /// Reports suppressed lines whose window is over. Call it every second.
   package func tellSuppressed(atMilliseconds now: UInt64) {
     let taken = limitedLines.limiter.withLock { $0.takeSuppressed(atMilliseconds: now) }
     for suppressed in taken {
@@ -102,7 +102,7 @@ extension Log {
       .number("more_suppressed", count))
   }
 
-  /// Lines of each kind that were suppressed since the start, for metrics.
+  /// The number of suppressed lines of each kind since the start, for metrics.
   package func suppressedTotals() -> [(kind: Kind, lines: UInt64)] {
     limitedLines.limiter.withLock { limiter in
       Kind.allCases.map { ($0, limiter.suppressedTotal($0.rawValue)) }

@@ -1,10 +1,10 @@
 import ApusLoop
 import Glibc
 
-/// Structured logs on standard error: text for people, JSON for machines.
+/// Structured logs on standard error, as text or JSON.
 ///
-/// A line has a level, an event in a few words, and named values. Device tokens are logged by their first digits,
-/// payloads and provider tokens never.
+/// A line has a level, a short event and named values. Only the first digits of device tokens are logged; payloads and
+/// provider tokens are never logged.
 package struct Log: Sendable {
   package enum Level: UInt8, Sendable, Comparable, CaseIterable {
     case debug, info, notice, warning, error
@@ -53,8 +53,8 @@ package struct Log: Sendable {
 
   package var minimumLevel: Level
   package var format: Format
-  /// Takes the lines, without time and level, in place of standard error: for simulations, which have a time of their
-  /// own.
+  /// Receives the lines, without time and level, instead of standard error: for simulations, which have their own
+  /// clock.
   package var sink: (@Sendable (String) -> Void)?
   /// Shared by all copies.
   let limitedLines = LimitedLines()
@@ -67,10 +67,10 @@ package struct Log: Sendable {
     self.sink = sink
   }
 
-  /// Whether a line of that level would be written: ask before building costly values.
+  /// Whether a line of that level would be written: check it before building costly values.
   package func writes(_ level: Level) -> Bool { level >= minimumLevel }
 
-  /// Writes one line, in one call of the system, so that lines of several threads do not mix.
+  /// Writes one line in one system call, so that lines of several threads do not mix.
   package func callAsFunction(_ level: Level, _ event: StaticString, _ fields: Field...) {
     write(level, event, fields)
   }
@@ -117,7 +117,7 @@ package struct Log: Sendable {
       + ",\"event\":\(jsonQuoted(event.description))\(Self.jsonMembers(fields))}"
   }
 
-  /// The fields as members of a JSON object, each with a comma before it.
+  /// The fields as members of a JSON object, each preceded by a comma.
   package static func jsonMembers(_ fields: [Field]) -> String {
     var members = ""
     for field in fields {
@@ -142,7 +142,7 @@ package struct Log: Sendable {
       + "\(second.twoDigits).\((rest % 1000).digits(3))Z"
   }
 
-  /// The date of the proleptic Gregorian calendar, by the usual count of days in eras of 400 years from 1 March 0000.
+  /// The date in the proleptic Gregorian calendar, computed in eras of 400 years from 1 March 0000.
   private static func civilDate(daysSinceEpoch: Int64) -> (Int64, Int64, Int64) {
     let (era, dayOfEra) = (daysSinceEpoch + 719_468).floorDivided(by: 146_097)
     let yearOfEra =

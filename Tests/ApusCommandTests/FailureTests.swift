@@ -2,7 +2,7 @@ import Testing
 
 @testable import ApusCommand
 
-@Suite("Mistakes")
+@Suite("Errors on the command line")
 struct FailureTests {
   @Test(
     "An error names its source",

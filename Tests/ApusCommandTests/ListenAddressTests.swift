@@ -2,7 +2,7 @@ import Testing
 
 @testable import ApusCommand
 
-/// The addresses of a value; nil where it is none for a door with these modifiers.
+/// The addresses of a value; nil if it is not valid for a listener with these modifiers.
 private func read(
   _ text: String, _ allowed: Set<ListenModifier> = Set(ListenModifier.allCases)
 ) -> [ListenAddress]? {
@@ -111,22 +111,22 @@ struct ListenAddressTests {
       ),
       ("courier", "1+fast", "has +fast, but this listener accepts no modifiers; leave it out"),
     ])
-  func mistakes(door: String, text: String, expected: String) {
+  func mistakes(listener: String, text: String, expected: String) {
     #expect(
-      failure("serve --\(door)-listen \(text)")?.description
-        == "--\(door)-listen: \"\(text)\" \(expected)")
+      failure("serve --\(listener)-listen \(text)")?.description
+        == "--\(listener)-listen: \"\(text)\" \(expected)")
   }
 
   @Test("Each listener accepts only its own modifiers")
   func allowed() throws {
     for modifier in ListenModifier.allCases {
-      for (door, takes) in [
+      for (listener, takes) in [
         ("http2", false), ("http2-development", false), ("courier", false),
         ("courier-development", false), ("gateway", true), ("gateway-development", true),
         ("feedback", modifier == .legacyTLS), ("feedback-development", modifier == .legacyTLS),
       ] {
-        let failure = failure("serve --\(door)-listen 127.0.0.1:1\(modifier.text)")
-        #expect((failure == nil) == takes, "\(door) \(modifier.text)")
+        let failure = failure("serve --\(listener)-listen 127.0.0.1:1\(modifier.text)")
+        #expect((failure == nil) == takes, "\(listener) \(modifier.text)")
       }
     }
   }

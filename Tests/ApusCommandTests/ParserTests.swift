@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusCommand
 
-/// Parses as `apus` does, over files that stand in a dictionary.
+/// Parses as `apus` does, with files from a dictionary.
 func parse(
   _ line: String, environment: [String: String] = [:], files: [String: String] = [:]
 ) throws -> Request {
@@ -20,7 +20,7 @@ func invocation(
   return invocation
 }
 
-/// The failure that a command line ends in.
+/// The failure of a command line; nil if it parses.
 func failure(
   _ line: String, environment: [String: String] = [:], files: [String: String] = [:]
 ) -> CommandFailure? {
@@ -90,7 +90,7 @@ struct ParserTests {
     arguments: ["--help", "-h", "serve --help", "serve --workers 3 -h", "send --help"])
   func help(line: String) throws {
     guard case .help(let command) = try parse(line) else {
-      Issue.record("\(line) is no request for help")
+      Issue.record("\(line) is not a request for help")
       return
     }
     #expect(command?.name == (line.hasPrefix("-") ? nil : String(line.prefix { $0 != " " })))

@@ -103,7 +103,7 @@ struct RunJournalTests {
       for row in rows { digest.add(Array(row.utf8)) }
       return digest.value
     }
-    // FNV-1a of nothing, and of "a" and a line feed.
+    // FNV-1a of no bytes, and of "a" and a line feed.
     #expect(digest() == 0xcbf2_9ce4_8422_2325)
     let ofA: UInt64 = 0xaf63_dc4c_8601_ec8c
     #expect(digest("a") == (ofA ^ 0x0a) &* 0x100_0000_01b3)
@@ -201,7 +201,7 @@ struct ProgressTests {
     ).text(columns: columns)
   }
 
-  /// How far a run through 1,000 rows of 10 bytes is that has read up to row 500.
+  /// The progress line of a run over 1,000 rows of 10 bytes that has read 500 rows.
   private func line(done: Int, settledBefore: Int = 0) -> String {
     ProgressLine(
       done: done, failed: 0, settledBefore: settledBefore, readRows: 500, readBytes: 5000,
@@ -244,7 +244,7 @@ struct ProgressTests {
       for _ in 0..<count { now += pace.delay(nowNanoseconds: now) }
       return now - start
     }
-    // A tenth of a second's rows are free at first.
+    // The rows of a tenth of a second are not delayed.
     #expect(pass(11) == 0)
     #expect(pass(100) == 1_000_000_000)
     now += 60_000_000_000

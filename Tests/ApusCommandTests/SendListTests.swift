@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Reading a list of recipients")
 struct RecordReaderTests {
-  /// The rows of a list that comes in pieces of so many bytes.
+  /// The rows of a list that arrives in pieces of the given number of bytes.
   private func read(_ list: String, pieces size: Int = .max) throws -> [Record] {
     var reader = RecordReader()
     var records: [Record] = []

@@ -162,11 +162,11 @@ struct TableTests {
       guard let start = words.firstIndex(of: program.name) else { continue }
       var own = Array(words[(start + 1)...].prefix { !["|", ">", "<"].contains($0) })
       for index in own.indices {
-        // What a shell would have put in, or taken away.
+        // Replace what a shell would substitute or remove.
         if own[index] == "$TOKEN" { own[index] = "0a" }
         own[index].removeAll { $0 == ")" }
       }
-      // Another program's, behind the command that leads to it.
+      // `apus bench` passes its arguments to another program.
       let isOther = own.first == Verb.bench.rawValue
       let parser = CommandLineParser(
         program: isOther ? .bench : program, environment: [:]
@@ -175,7 +175,7 @@ struct TableTests {
     }
   }
 
-  /// The words of a command line, with what stands between single quotation marks as one.
+  /// The words of a command line; text between single quotation marks stays together.
   private static func shellWords(_ line: String) -> [String] {
     var words = [""]
     for (index, part) in line.split(separator: "'", omittingEmptySubsequences: false).enumerated() {

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ApusDev
 
-/// A stand-in with free ports, and the HTTP client of whoever tests against it. One test at a time may send.
+/// A development service on free ports, with HTTP clients for its API. Only one test may send at a time.
 final class Bench: @unchecked Sendable {
   static let topic = "com.example.app"
 
@@ -17,7 +17,7 @@ final class Bench: @unchecked Sendable {
   private var clients: [APNSClient] = []
   private var directory: TemporaryDirectory?
 
-  /// One that is there as long as the tests run. Nobody stops it, so its directory goes with the process.
+  /// A service that runs until the test process ends. Its directory is deleted at that time.
   static func lasting() throws -> Bench {
     let directory = TemporaryDirectory()
     let bench = try Bench { $0.dataDirectory = directory.path }
@@ -35,7 +35,7 @@ final class Bench: @unchecked Sendable {
     standIn = try StandIn(configuration)
   }
 
-  /// Returns when all of it is gone.
+  /// Stops the service. Returns when everything has been closed.
   func stop() {
     for client in clients { client.closeImmediately() }
     standIn.stop()
@@ -67,7 +67,7 @@ final class Bench: @unchecked Sendable {
       token: try token ?? self.token(), topic: Self.topic, payload: Array(payload.utf8))
   }
 
-  // MARK: Asking
+  // MARK: Requests
 
   struct Answer {
     var status: Int
@@ -80,7 +80,7 @@ final class Bench: @unchecked Sendable {
     }
   }
 
-  /// On a thread of its own: what the stand-in answers may need the threads that tests run on.
+  /// Sends an API request from another thread: the service may need the threads of the tests to respond.
   func ask(
     _ method: String, _ path: String, _ body: String? = nil,
     headers: [String] = [], contentType: String = "application/json"
@@ -126,7 +126,7 @@ final class Bench: @unchecked Sendable {
       headers: fields)
   }
 
-  /// Waits for pushes that match, as tests do.
+  /// Waits for matching pushes through the API.
   func wait(_ match: String, count: Int = 1) async throws -> [JSONValue] {
     let answer = try await ask(
       "POST", "/api/v1/pushes/wait",
@@ -135,7 +135,7 @@ final class Bench: @unchecked Sendable {
     return answer.json["pushes"]?.array ?? []
   }
 
-  /// Waits until the push has what is looked for.
+  /// Waits until a push meets a condition.
   func poll(
     _ number: Int64, _ what: String, until holds: (JSONValue) -> Bool
   ) async throws -> JSONValue {
@@ -144,7 +144,7 @@ final class Bench: @unchecked Sendable {
       if holds(push) { return push }
       try await Task.sleep(for: .milliseconds(25))
     }
-    Issue.record("\(what) did not come")
+    Issue.record("\(what) did not arrive")
     return .null
   }
 }

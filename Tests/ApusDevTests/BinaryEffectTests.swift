@@ -19,7 +19,7 @@ final class BinaryEffectTests {
     token = try bench.token()
   }
 
-  /// Sends three frames, of which the second meets the effect.
+  /// Sends three frames; the effect applies to the second.
   private func send(_ effect: String) async throws -> RawGatewayClient {
     try await bench.disarm()
     try await bench.arm(effect, match: #"{"interface":"binary"}"#, #","nth":2"#)
@@ -33,7 +33,7 @@ final class BinaryEffectTests {
     [8, status, 0, 0, 0, identifier]
   }
 
-  /// What the inbox has: identifier, status and rule of each. It has them in the order of their answers.
+  /// Identifier, status and rule of each push in the inbox, sorted, because the inbox has them in response order.
   private func inbox(_ count: Int) async throws -> [String] {
     try await bench.wait("{}", count: count).map { push in
       let verdict = push["verdict"]
@@ -122,7 +122,7 @@ final class BinaryEffectTests {
         $0["identifier"]?.integer == 2
       })
     #expect(dead["verdict"]?["timestampMilliseconds"]?.integer == 1_700_000_000_999)
-    // Nobody is told of it but the reader of the list.
+    // Only the reader of the list sees it.
     #expect(dead["states"]?.array?.isEmpty == true && dead["shown"] == .null)
   }
 
@@ -153,7 +153,7 @@ final class BinaryEffectTests {
     #expect(throws: (any Error).self) { try bench.feedback(Bench.foreignIdentity()) }
   }
 
-  /// Since when the feedback service has a token, once it has it. Its rows are written behind the answers.
+  /// Waits until the feedback service lists a token, which may be after the response; returns its time.
   private func listed(
     _ token: String, _ other: Bench? = nil, _ identity: TLSIdentity? = nil
   ) async throws -> UInt32? {

@@ -12,14 +12,14 @@ struct DeviceTests {
     try await bench.ask("GET", "/api/v1/devices/\(device)/shown").json["shown"]?.array ?? []
   }
 
-  /// Waits until the device shows so many.
+  /// Waits until the device shows that many notifications.
   private func shown(_ bench: Bench, count: Int) async throws -> [JSONValue] {
     for _ in 0..<400 {
       let list = try await shown(bench)
       if list.count >= count { return list }
       try await Task.sleep(for: .milliseconds(25))
     }
-    Issue.record("\(count) notifications did not come")
+    Issue.record("\(count) notifications did not arrive")
     return try await shown(bench)
   }
 

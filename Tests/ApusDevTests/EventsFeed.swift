@@ -5,7 +5,7 @@ import Testing
 @testable import ApusDev
 
 extension Bench {
-  /// Runs a program on a thread of its own.
+  /// Runs a program to its end on another thread.
   static func run(
     _ arguments: [String], in folder: URL, _ variables: [String: String]
   ) async throws -> (status: Int32, output: String) {
@@ -30,7 +30,7 @@ extension Bench {
     }
   }
 
-  /// Follows the events, as a page does.
+  /// Follows the events like a page.
   func eventsFeed(after id: String? = nil, isBrief: Bool = false) -> EventsFeed {
     EventsFeed("\(facts.console)/api/v1/events\(isBrief ? "?brief=true" : "")", after: id)
   }
@@ -79,7 +79,7 @@ final class EventsFeed {
       let sides = line.split(separator: ":", maxSplits: 1).map(String.init)
       if sides.count == 2 { fields[sides[0]] = String(sides[1].dropFirst()) }
     }
-    // What every stream begins with.
+    // Every stream begins with this field.
     if fields["retry"] != nil { return Event(name: "open", id: "", data: .null) }
     guard let name = fields["event"], let id = fields["id"], let data = fields["data"] else {
       return nil
@@ -89,7 +89,7 @@ final class EventsFeed {
     return Event(name: name, id: id, data: json)
   }
 
-  /// The next event of that name.
+  /// Waits for the next event with that name.
   func next(_ name: String) async throws -> Event {
     while let event = await events.next(isolation: nil) {
       if event.name == name { return event }

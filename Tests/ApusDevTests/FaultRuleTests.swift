@@ -11,7 +11,7 @@ struct FaultRuleTests {
     try FaultRule(JSONText.parse(Array(text.utf8)), id: 1)
   }
 
-  /// Which of the first pushes it strikes, counted from 1.
+  /// The numbers of the pushes to which the rule applies, counted from 1.
   static func struck(_ rule: FaultRule, of count: Int) -> [Int] {
     var rule = rule
     return (1...count).filter { _ in rule.strikes(MatcherTests.facts) }

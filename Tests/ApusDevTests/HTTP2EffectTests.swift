@@ -6,10 +6,10 @@ import Testing
 
 @testable import ApusDev
 
-/// Faults as a test suite arms them, and as a provider meets them on the wire.
+/// Faults armed as a test suite does, observed by a provider on the wire.
 @Suite("Faults armed through the API apply to HTTP/2 providers", .serialized)
 final class HTTP2EffectTests {
-  /// One for all of them: each arms its own, and takes it away.
+  /// Shared by all tests: each arms its own faults and removes them.
   private static let shared = Result { try Bench.lasting() }
 
   let bench: Bench
@@ -20,7 +20,7 @@ final class HTTP2EffectTests {
     token = try bench.token()
   }
 
-  /// A connection that the service trusts, so that it takes several streams; stream 1 is over.
+  /// A trusted connection, which may have several streams; stream 1 is closed.
   private func provider() async throws -> (RawHTTP2Client, [RawHeader]) {
     try await bench.disarm()
     let headers = bench.headers(token, try await bench.authorization())
@@ -30,12 +30,12 @@ final class HTTP2EffectTests {
     return (provider, headers)
   }
 
-  /// The rules that struck, as the inbox has them, oldest first; without the push that made the connection trusted.
+  /// The names of the applied rules in the inbox, oldest first, without the push that made the connection trusted.
   private func faults(_ count: Int) async throws -> [String?] {
     try await bench.wait("{}", count: count + 1).dropFirst().map { $0["verdict"]?["fault"]?.string }
   }
 
-  /// An answer in a line: status, what is said of waiting, and the body.
+  /// A response in one line: status, retry-after and body.
   private static func line(_ answer: RawResponse) -> String {
     let wait = answer["retry-after"].map { " retry-after \($0)" } ?? ""
     return "\(answer.status ?? 0)\(wait) \(answer.bodyText)"
@@ -126,7 +126,7 @@ final class HTTP2EffectTests {
     #expect(try await faults(2) == ["armed", nil])
   }
 
-  /// The push is stream 5, and stream 3 is held up behind it.
+  /// The push is stream 5, while the response on stream 3 is delayed.
   @Test(
     "GOAWAY with a chosen last stream",
     arguments: [
@@ -173,14 +173,14 @@ final class HTTP2EffectTests {
     let provider = try bench.rawProvider()
     try provider.ping()
     let settings = try #require(provider.received.first { $0.kind == HTTP2Frame.Kind.settings })
-    // RFC 9113, section 6.5.1: two bytes of identifier, four of value.
+    // RFC 9113, section 6.5.1: identifier (2 bytes), value (4 bytes).
     let values = stride(from: 0, to: settings.payload.count, by: 6).map { start in
       Array(settings.payload[start..<start + 6])
     }
     #expect(values.contains([0, 3, 0, 0, 0, 2]))
     #expect(values.contains([0, 4, 0, 0, 0, 9]))
     #expect(before.received.filter { $0.kind == HTTP2Frame.Kind.settings }.count <= 3)
-    // The client library keeps within both.
+    // The client library complies with both.
     let client = try bench.client()
     for _ in 0..<3 {
       guard case .accepted = try await client.send(bench.push(#"{"aps":{"alert":"hi"}}"#)) else {

@@ -13,7 +13,7 @@ final class HostileInputTests {
 
   init() throws { bench = try Self.shared.get() }
 
-  /// Sends a body and gives the push that the inbox has of it.
+  /// Sends a body and returns the push from the inbox.
   private func captured(_ body: [UInt8]) async throws -> JSONValue {
     try await bench.disarm()
     let headers = bench.headers(try bench.token(), try await bench.authorization())
@@ -48,7 +48,7 @@ final class HostileInputTests {
     let number = try #require(push["number"]?.integer)
     let settled = try await bench.poll(number, "the rendering") { $0["shown"] != .null }
     #expect(settled["shown"]?["title"]?.string == title)
-    // What a shell gets is one word, whatever is in it.
+    // A shell gets the payload as one word, whatever it contains.
     let quoted = payload.replacing("'", with: #"'\''"#)
     #expect(push["curl"]?.string?.contains("--data-binary '\(quoted)' ") == true)
   }
@@ -142,7 +142,7 @@ final class HostileInputTests {
     #expect((50..<150).contains(kept), "\(kept)")
     #expect(((1 << 20) - 16_384...1 << 20).contains(bytes), "\(bytes)")
     #expect(bytes >= kept * Int64(payload.utf8.count))
-    // The newest are there, and the oldest are not.
+    // The newest pushes exist, the oldest do not.
     #expect(try await bench.ask("GET", "/api/v1/pushes/200").status == 200)
     #expect(try await bench.ask("GET", "/api/v1/pushes/\(200 - kept)").status == 404)
   }

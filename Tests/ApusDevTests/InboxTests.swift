@@ -41,7 +41,7 @@ struct InboxTests {
     #expect(
       settled["states"]?.array?.compactMap { $0["state"]?.string }
         == ["Received by APNs", "Sent to Device", "Delivered to Device"])
-    // The signature of a credential is nobody's business.
+    // The signature of a credential is not shown.
     let authorization = settled["headers"]?.array?.first { $0.array?[0].string == "authorization" }
     #expect(authorization?.array?[1].string?.hasSuffix(".…") == true)
   }
@@ -98,7 +98,7 @@ struct InboxTests {
     #expect(try await bench.ask("GET", "/api/v1/pushes?limit=0").status == 400)
     #expect(try await bench.ask("DELETE", "/api/v1/pushes").status == 200)
     #expect(try await titles("").isEmpty)
-    // Numbers go on, so that nobody takes a new push for an old one.
+    // Numbers are not reused, so that new pushes are not mistaken for old ones.
     _ = try await client.send(bench.push(#"{"aps":{"alert":"A"}}"#))
     #expect(try await bench.wait("{}").first?["number"]?.integer == 6)
   }

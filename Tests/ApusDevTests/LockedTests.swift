@@ -36,7 +36,7 @@ struct LockedTests {
       #expect(without.headers["www-authenticate"] == "Bearer realm=\"apus\"")
       #expect(try await bench.ask(method, path, body, headers: [right]).status == 200, "\(path)")
     }
-    // Another name leads there too, but another site's page does not get in.
+    // Another host name is accepted, but requests from other sites are rejected.
     let named = ["host: dev.example:2190", right]
     #expect(try await bench.ask("GET", "/api/v1/status", headers: named).status == 200)
     let foreign = named + ["origin: http://evil.example"]
@@ -47,7 +47,7 @@ struct LockedTests {
   func guesses() async throws {
     let bench = try bench()
     defer { bench.stop() }
-    // All at once: one guess is forgiven each half minute, which the waits of ten in a row come near.
+    // All at once: one failure is forgiven every 30 s, and the delays of ten sequential guesses add up to nearly that.
     let wrong = "authorization: Bearer \(Self.password)x"
     try await withThrowingTaskGroup { guesses in
       for _ in 0..<10 {

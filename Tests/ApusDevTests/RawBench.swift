@@ -10,7 +10,7 @@ import Testing
 
 @testable import ApusDev
 
-// Senders that see each frame and each packet, where the libraries would hide what goes wrong.
+// Providers that see each frame and packet, where a library would hide errors.
 
 extension Bench {
   private func tls(
@@ -54,13 +54,13 @@ extension Bench {
 
   // MARK: The binary interface
 
-  /// Under the certificate that the stand-in has for its senders.
+  /// The certificate that the development service provides for legacy senders.
   private func identity() throws -> TLSIdentity {
     let pem = try bytes(of: facts.certificateFile)
     return TLSIdentity(certificateChainPEM: pem, privateKeyPEM: pem)
   }
 
-  /// One for the app, from an authority that the stand-in knows nothing of.
+  /// A certificate for the app from an authority that the development service does not know.
   static func foreignIdentity() throws -> TLSIdentity {
     let validity = Validity(now: Int64(Date().timeIntervalSince1970), days: 1)
     let key = try PrivateKey.generateP256()
@@ -79,7 +79,7 @@ extension Bench {
     RawGatewayClient(try tls(.gateway, protocols: [], identity: other ?? identity()))
   }
 
-  /// Command 1 of "Legacy Notification Format": identifier, expiration, token, payload.
+  /// Command 1 of Apple's Legacy Notification Format: identifier, expiration, token, payload.
   static func frame(_ identifier: UInt8, _ token: String) -> [UInt8] {
     let token = stride(from: 0, to: token.utf8.count, by: 2).compactMap { offset in
       UInt8(token.dropFirst(offset).prefix(2), radix: 16)
@@ -88,7 +88,7 @@ extension Bench {
       + [0, UInt8(alert.count)] + alert
   }
 
-  /// What the feedback service tells, without taking it: a reset says that it was not read.
+  /// The feedback list, left in place: the connection is reset, so the service does not count it as read.
   func feedback(_ other: TLSIdentity? = nil) throws -> [RawFeedbackTuple] {
     let reader = try tls(.feedback, protocols: [], identity: other ?? identity())
     let (bytes, end) = try reader.receiveAll()
@@ -99,7 +99,7 @@ extension Bench {
 
   // MARK: Faults
 
-  /// Arms an effect, for one push that matches, if nothing else is said.
+  /// Arms an effect; returns the id of the rule.
   @discardableResult
   func arm(
     _ effect: String, match: String? = nil, _ members: String = "", name: String = "armed"

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Violations in the way providers send")
 struct ViolationTests {
-  /// A push as a provider might send it.
+  /// A typical push of a provider.
   static func exchange(
     connection: UInt64 = 1, at milliseconds: Int64 = 1000, token: String = "ab", status: Int = 200,
     issuedAt: Int64? = nil, payload: String = #"{"aps":{"alert":"A"}}"#
@@ -46,7 +46,7 @@ struct ViolationTests {
       }
     }
     #expect(found == [3, 4, 5])
-    // A connection with two pushes, and one after a minute of rest.
+    // No violation: a connection with two pushes, and one after a pause of a minute.
     let pair = Self.exchange(connection: 6, at: 6000)
     _ = watch.note(pair, number: 6)
     _ = watch.note(pair, number: 7)

@@ -66,7 +66,7 @@ struct AssetTests {
   func ownFilesOnly() {
     for asset in DevAssets.all {
       let places = Self.text(asset).matches(of: #/https?://[^\s"'`)]+/#).map { String($0.0) }
-      // The name of a language, which nobody fetches.
+      // The namespace of SVG, which browsers do not load.
       #expect(places.filter { $0 != "http://www.w3.org/2000/svg" } == [], "\(asset.name)")
     }
   }

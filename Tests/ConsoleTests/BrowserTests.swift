@@ -1,6 +1,6 @@
 import Testing
 
-/// The page in Chromium. What is tested, and how, stands in the Python files of the folder Browser.
+/// The page in Chromium. The tests are the Python files in the folder Browser.
 @Suite("The console in a browser", .serialized)
 struct BrowserTests {
   @Test(

@@ -1,14 +1,14 @@
 import Foundation
 
-/// What a run of Python's unittest comes to.
+/// The result of a run of Python's unittest.
 struct Outcome {
-  /// Tests that were run.
+  /// The number of tests run.
   var count: Int
   var isGood: Bool
-  /// What failed, and why.
+  /// The failures, with their reasons.
   var report: String
 
-  /// `unittest` ends with "Ran 52 tests in 40.1s" and "OK", and prints what failed before that.
+  /// `unittest` prints failures, then "Ran 52 tests in 40.1s" and "OK".
   init(_ text: String) {
     count = text.firstMatch(of: #/Ran (\d+) tests? in /#).flatMap { Int($0.1) } ?? 0
     isGood = count > 0 && text.hasSuffix("OK\n")
@@ -24,10 +24,10 @@ enum Python {
   private static let root = folder.deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent()
 
-  /// The one that has the third-party clients; `scripts/setup.sh test` makes it.
+  /// The Python with the third-party clients; `scripts/setup.sh test` installs it.
   static let withClients = root.appending(path: ".venv/bin/python").path
 
-  /// The program of this package, which the build put beside the tests.
+  /// The program of this package, built beside the tests.
   static var apus: String {
     let bundles = CommandLine.arguments.filter { $0.contains(".xctest") }
     let folders =
@@ -39,7 +39,7 @@ enum Python {
 
   /// Runs a script of the folder to its end.
   ///
-  /// Through a file: a pipe would be inherited by what other suites start meanwhile, and end with them.
+  /// The output goes to a file: programs that other suites start meanwhile would inherit a pipe and keep it open.
   static func run(
     _ script: String, _ arguments: [String] = [], python: String = "python3"
   ) throws -> Outcome {

@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-/// The administration of a service that runs, with curl and with the commands.
+/// The administration of a running service, with curl and with the commands.
 @Suite("Administration", .serialized)
 struct AdminTests {
   private static let curl = URL(filePath: "/usr/bin/curl")
 
-  /// A service with both of its doors for administrators, and where the one for those elsewhere is.
+  /// Starts a service with the administration socket and a TLS listener; returns the URL of the listener.
   private func start(_ extra: [String] = []) throws -> (Installation, url: String) {
     let installation = try Installation()
     try installation.start(["--admin-listen", "127.0.0.1:0"] + extra)
@@ -19,7 +19,7 @@ struct AdminTests {
     installation.directory.appending(path: "admin.sock").path
   }
 
-  /// A token's file.
+  /// Makes an administration token and writes it to a file.
   private func token(
     _ name: String, _ scopes: String, in installation: Installation
   ) throws -> (file: String, secret: String) {
@@ -43,7 +43,7 @@ struct AdminTests {
       [
         "-c", #"timeout 60 "$0" "$@" 2>&1; [ $? = \#(code) ]"#, installation.apus.path,
       ] + arguments + [
-        // Nothing of the directory is used but the authority that is named.
+        // Only the given authority is used, nothing else of the data directory.
         "--data", "/nonexistent", "--admin", url, "--token-file", token, "--admin-authority",
         installation.authority,
       ])
@@ -104,7 +104,7 @@ struct AdminTests {
       ["device", "--approve", "0123456789"], at: url, trust, installation, expecting: 1)
     #expect(pending.contains("operate"))
     _ = try apus(["app", "--remove", "com.example.clock"], at: url, trust, installation)
-    // What is left says the same on the machine.
+    // The local command sees the same.
     let here = try Programs.run(installation.apus, ["app", "--data", installation.directory.path])
     #expect(!here.contains("com.example.clock"))
     #expect(try apus(["status"], at: url, read, installation).contains("ready"))
@@ -233,7 +233,7 @@ struct AdminTests {
       #expect(!text.contains(secret) && !text.contains(wrong))
       #expect(!text.contains(secret.dropFirst(5).prefix(12)))
     }
-    // There is no option that takes one.
+    // No option takes a token on the command line.
     let help = try Programs.run(installation.apus, ["app", "--help"])
     #expect(help.contains("--token-file") && !help.contains("--token "))
   }

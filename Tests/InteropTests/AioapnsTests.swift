@@ -24,7 +24,7 @@ struct AioapnsTests {
     try removed.removeApp()
     let foreignToken = String(repeating: "5a", count: 32)
 
-    // 10,000 in all: two of them are the bad ones.
+    // 10,000 in total, including the two bad ones.
     var plan: [String: Any] = [
       "host": "localhost", "port": installation.providerPort,
       "authority": installation.authority, "topic": Installation.topic, "tokens": tokens,

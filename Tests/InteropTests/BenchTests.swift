@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Benchmark programs", .serialized)
 struct BenchTests {
-  /// A fleet of a service, and its files.
+  /// A fleet connected to a service, and its files.
   private final class RunningFleet {
     let companion: Companion
     let tokens: URL
@@ -24,18 +24,18 @@ struct BenchTests {
 
     deinit { companion.stop() }
 
-    /// Waits until the status file says what is wanted.
+    /// Waits until the status file meets a condition.
     func wait(for what: String, _ isMet: ([String: Any]) -> Bool) throws {
       let deadline = Date(timeIntervalSinceNow: 120)
       var last = ""
       while Date() < deadline {
         last = (try? String(contentsOf: status, encoding: .utf8)) ?? ""
-        // The file is put in place whole: what is there is JSON.
+        // The file is replaced atomically, so it is always complete JSON.
         if !last.isEmpty, isMet(try Programs.json(last)) { return }
         guard companion.status == nil else { break }
         Thread.sleep(forTimeInterval: 0.05)
       }
-      throw Trouble("the fleet has not come to \(what): \(last)")
+      throw Trouble("the fleet did not reach \(what): \(last)")
     }
 
     func waitForTokens() throws -> [String] {
@@ -76,7 +76,7 @@ struct BenchTests {
     #expect(number(sent, "sent") == 100)
     #expect(number(sent, "accepted") == 100)
     #expect(number(latency(sent, "request_latency"), "count") == 100)
-    // The last is due ten milliseconds before the second is over.
+    // The last push is due ten milliseconds before the end of the second.
     #expect((sent["seconds"] as? Double ?? 0) >= 0.99)
     try fleet.wait(for: "100 acknowledgements") { number($0, "acknowledged") == 100 }
 
@@ -88,8 +88,8 @@ struct BenchTests {
     let times = ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"].map { number(first, $0) }
     #expect(times == times.sorted() && times[0] > 0)
 
-    // As fast as they are answered. Five devices need not keep up with that: of what waits for one of them for too long
-    // the service keeps the newest.
+    // As fast as possible. Five devices need not keep up: of the notifications that wait too long for a device, the
+    // service keeps the newest.
     let fast = try push(installation, fleet.tokens, rate: 0)
     let count = number(fast, "accepted")
     #expect(count > 0)
@@ -177,7 +177,7 @@ struct BenchTests {
     let fleet = try RunningFleet(installation, devices: 3, ["--misbehave", "die"])
     _ = try fleet.waitForTokens()
     fleet.companion.signal(SIGUSR2)
-    // Which it says once it is dead.
+    // It reports when it is dead.
     _ = try fleet.companion.wait(for: "its death") { $0.first }
     #expect(number(try push(installation, fleet.tokens, rate: 30), "accepted") == 30)
     fleet.companion.signal(SIGUSR1)

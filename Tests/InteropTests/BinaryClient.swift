@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// A third-party client of the binary interface as it was published, with one of the commands that it sends.
+/// An unmodified third-party client of the binary interface, with one of the commands that it can send.
 struct BinaryClient: CustomTestStringConvertible {
   var testDescription: String
   var command: Int
@@ -30,16 +30,16 @@ struct BinaryClient: CustomTestStringConvertible {
   }
 
   static let python2IsMissing: Comment =
-    "PyAPNs 2.0.1 is written in Python 2, and there is no python2.7 here, neither on the PATH nor in pyenv"
+    "PyAPNs 2.0.1 is written in Python 2, and python2.7 was found neither on the PATH nor in pyenv"
 
   struct Notification {
     var token: String
-    /// The member of its payload.
+    /// The member "n" of the payload.
     var n: Int
   }
 
   struct Failure: Equatable {
-    /// Among the notifications.
+    /// The index among the notifications.
     var place: Int
     var status: Int
   }
@@ -49,7 +49,7 @@ struct BinaryClient: CustomTestStringConvertible {
     var seconds: Int
   }
 
-  /// Sends the notifications and returns what the client reported, which ends with the bad one that has to be the last.
+  /// Sends the notifications, of which the last must be a bad one, and returns the failures that the client reported.
   func send(
     _ notifications: [Notification], to installation: Installation, speaksTLS10: Bool = false
   ) throws -> [Failure] {
@@ -64,7 +64,7 @@ struct BinaryClient: CustomTestStringConvertible {
     }
   }
 
-  /// What the feedback service told the client.
+  /// The rows that the client read from the feedback service.
   func feedback(from installation: Installation) throws -> [FeedbackRow] {
     let report = try run(
       installation, port: installation.feedbackPort, ["speaks_tls_1_0": false])
@@ -80,7 +80,7 @@ struct BinaryClient: CustomTestStringConvertible {
     let shared: [String: Any] = [
       "host": "localhost", "port": port, "authority": installation.authority,
       "certificate": try installation.providerCertificate(),
-      // None of the tests waits for so much silence.
+      // Far more than any test needs.
       "quiet_seconds": 60, "patience_seconds": 60,
     ]
     try JSONSerialization.data(withJSONObject: shared.merging(plan) { $1 }).write(to: file)
@@ -101,10 +101,10 @@ struct BinaryClient: CustomTestStringConvertible {
   private static func pairs<First, Second, Row>(
     _ value: Any?, _ make: (First, Second) -> Row
   ) throws -> [Row] {
-    guard let rows = value as? [[Any]] else { throw Trouble("\(value ?? "nothing") are no pairs") }
+    guard let rows = value as? [[Any]] else { throw Trouble("not pairs: \(value ?? "nothing")") }
     return try rows.map { row in
       guard row.count == 2, let first = row[0] as? First, let second = row[1] as? Second else {
-        throw Trouble("\(row) is not such a pair")
+        throw Trouble("\(row) is not a pair of the right types")
       }
       return make(first, second)
     }

@@ -8,7 +8,7 @@ struct BinaryClientTests {
   static let foreignToken = String(repeating: "5a", count: 32)
   static let invalidToken = 8
 
-  /// Where the bad ones of a batch are.
+  /// Where the bad notifications of a batch are.
   enum Place: CaseIterable {
     case first
     case middle
@@ -16,7 +16,7 @@ struct BinaryClientTests {
 
     var places: [Int] {
       switch self {
-      // Two in a row, of which a run of frames has the second.
+      // Two in a row, so that the first resend begins with a bad one.
       case .first: [0, 1]
       case .middle: [batchCount / 2]
       case .last: []
@@ -60,7 +60,7 @@ struct BinaryClientTests {
     #expect(try phone.shown(atLeast: 1) == [1])
   }
 
-  /// Sends a batch for each place and compares what arrived, on every device.
+  /// Sends a batch for each place and compares the notifications that each device got.
   private func check(_ client: BinaryClient) throws {
     let installation = try Installation()
     try installation.start()
@@ -69,7 +69,7 @@ struct BinaryClientTests {
     var expected = Array(repeating: [Int](), count: devices.count)
 
     for (batch, place) in Place.allCases.enumerated() {
-      // The last one is always bad: its error tells the client that it is done.
+      // The last notification is always bad: its error packet tells the client that the batch is done.
       let bad = place.places + [Self.batchCount - 1]
       let numbers = (0..<Self.batchCount).map { batch * Self.batchCount + $0 }
       let notifications = numbers.indices.map { index in
@@ -85,7 +85,7 @@ struct BinaryClientTests {
         expected[index % tokens.count].append(notifications[index].n)
       }
     }
-    // Comes behind all others, so none of them is still on its way.
+    // Arrives after all others, so none of them is still in flight.
     let end = Self.batchCount * Place.allCases.count
     for (index, device) in devices.enumerated() {
       try installation.send(end, to: tokens[index])

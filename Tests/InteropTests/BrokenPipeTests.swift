@@ -9,7 +9,7 @@ struct BrokenPipeTests {
     try installation.start()
     let service = try #require(installation.service)
     service.signal(SIGPIPE)
-    // Handled by the same thread, behind the other: a service that SIGPIPE ended has another status.
+    // The same thread handles this signal after the other one. Had SIGPIPE ended the service, its status would differ.
     service.stop()
     #expect(service.status == 0)
   }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("A service that is killed repeatedly", .serialized)
 struct CrashTests {
-  /// The short form of `make crash`. The seed is a new one each time, and stands in what a failure prints.
+  /// The short form of `make crash`, with a new seed each time, which failures print.
   @Test(
     "No accepted notification is lost, and nothing arrives that must not", .timeLimit(.minutes(30)))
   func killed() throws {

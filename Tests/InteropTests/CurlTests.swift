@@ -3,9 +3,9 @@ import Testing
 
 @Suite("curl, as the documentation prints it", .serialized)
 struct CurlTests {
-  /// The block of the document that ends in the curl command, at the port of the test's own service.
+  /// The block of the document that ends in the curl command, with the port of the test's service.
   ///
-  /// Read from the document itself: a command that is printed there and does not work is a defect of this project.
+  /// Read from the document itself: a documented command that does not work is a defect.
   static func block(port: Int) throws -> String {
     let page = try String(
       contentsOf: Programs.root.appending(path: "Documentation/providers.md"), encoding: .utf8)

@@ -10,8 +10,8 @@ struct DevCommandTests {
     #expect(dev.ready["mode"] as? String == "lenient")
     #expect(dev.ready["host"] as? String == "localhost")
     #expect(dev.ready["topics"] as? [String] == ["com.example.app"])
-    for door in ["http2", "courier", "gateway", "feedback"] {
-      let ports = try #require(dev.ready[door] as? [String: Int], "\(door)")
+    for listener in ["http2", "courier", "gateway", "feedback"] {
+      let ports = try #require(dev.ready[listener] as? [String: Int], "\(listener)")
       #expect(Set(ports.keys) == ["production", "development"])
     }
     for file in ["authority_file", "key_file", "certificate_file", "data"] {
@@ -31,7 +31,7 @@ struct DevCommandTests {
     defer { scratch.remove() }
     let output = try Programs.run(
       URL(filePath: "/bin/sh"),
-      // Ends it once the name of the last library was read.
+      // Stops the service once the name of the last library is printed.
       [
         "-c",
         #"mkfifo "$1/out"; "$0" dev --free-ports > "$1/out" & pid=$!; while IFS= read -r line; do "#
@@ -115,7 +115,7 @@ struct DevCommandTests {
     let (code, text) = try DevProcess.failure(["--free-ports", "--data", data])
     #expect(code == 4)
     #expect(text.contains("another `apus dev` uses \(data): stop it, or give another --data"))
-    // The first one has not noticed.
+    // The first service is unaffected.
     #expect(try dev.api("GET", "status")["mode"] as? String == "lenient")
     #expect(try dev.stop() == 0)
   }

@@ -14,7 +14,7 @@ final class DevProcess {
 
   func text(_ key: String) -> String { ready[key] as? String ?? "" }
 
-  /// Ends it as CI does, and returns its exit code.
+  /// Stops the service as CI does, and returns its exit code.
   func stop() throws -> Int32 {
     program.stop()
     return try #require(program.status)
@@ -29,7 +29,7 @@ final class DevProcess {
           + ["\(text("api"))/\(path)"]))
   }
 
-  /// The phone's, for the app.
+  /// The phone's device token for the app.
   func token() throws -> String {
     let devices = try api("GET", "devices")["devices"] as? [[String: Any]]
     let tokens = devices?.first { $0["id"] as? String == "phone" }?["tokens"] as? [[String: String]]
@@ -39,7 +39,7 @@ final class DevProcess {
     return try #require(token?["token"])
   }
 
-  /// Runs one that does not come to be ready: its exit code, and what it says on standard error.
+  /// Runs a service that fails to start; returns its exit code and standard error.
   static func failure(_ arguments: [String]) throws -> (code: Int32, text: String) {
     let text = try Programs.run(
       URL(filePath: "/bin/sh"),

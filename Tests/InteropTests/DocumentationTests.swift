@@ -5,7 +5,7 @@ import Testing
 struct DocumentationTests {
   /// Fenced `sh` blocks with the comment `<!-- run: NAME -->` on the line above, by name, in the order of the file.
   ///
-  /// Read from the documents themselves: a command that is printed there and does not work is a defect.
+  /// Read from the documents themselves: a documented command that does not work is a defect.
   private static func groups(of path: String) throws -> [(name: String, blocks: [String])] {
     let text = try String(contentsOf: Programs.root.appending(path: path), encoding: .utf8)
     let lines = text.components(separatedBy: "\n")
@@ -28,7 +28,7 @@ struct DocumentationTests {
 
   /// The blocks as one script.
   ///
-  /// A reader needs some seconds from one block to the next. Here each block waits until what an earlier one started is
+  /// A reader takes some seconds from one block to the next. Here each block waits until what an earlier one started is
   /// ready: the service, the device's token, and changes of the data directory, which apply within a second.
   private static func script(_ blocks: [String]) -> String {
     var script = """
@@ -56,7 +56,7 @@ struct DocumentationTests {
     return script
   }
 
-  /// Runs the script with bash, in a directory of its own, and returns what it printed.
+  /// Runs the script with bash in a new directory and returns its output.
   private static func run(_ blocks: [String]) throws -> String {
     let scratch = try Scratch()
     defer { scratch.remove() }
@@ -87,9 +87,9 @@ struct DocumentationTests {
     return String(decoding: printed, as: UTF8.self)
   }
 
-  /// Ports of 127.0.0.1 that nobody listens on.
+  /// Free ports of 127.0.0.1.
   private static func freePorts(_ count: Int) throws -> [UInt16] {
-    // All sockets stay open until the last port is known, so that no port comes twice.
+    // All sockets stay open until the last port is known, so that all ports differ.
     let sockets = (0..<count).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }
     defer { for socket in sockets { close(socket) } }
     return try sockets.map { descriptor in

@@ -13,14 +13,14 @@ struct DurabilityTests {
     let token = try device.connect()
     device.disconnect()
     try installation.send(1, to: token, lifetimeSeconds: 3600)
-    // Newer, and not to be stored: it must not take the first one's place.
+    // A newer notification that is not to be stored must not replace the first.
     try installation.send(2, to: token)
     installation.service?.stop(SIGKILL)
 
     try installation.start(["--workers", "\(workers)"])
     _ = try device.connect()
     #expect(try device.shown(atLeast: 1) == [1])
-    // One that comes afterwards is the second, and nothing came between.
+    // The next notification is the second to arrive: nothing came in between.
     try installation.send(3, to: token, lifetimeSeconds: 3600)
     #expect(try device.shown(atLeast: 2) == [1, 3])
   }

@@ -5,7 +5,7 @@ import Testing
 struct EnrolmentCommandTests {
   private static let openssl = URL(filePath: "/usr/bin/openssl")
 
-  /// Runs the program to its end and returns what it said on both streams.
+  /// Runs the program to its end and returns its standard output and error.
   private func apus(_ installation: Installation, _ arguments: [String]) throws -> String {
     try Programs.run(
       URL(filePath: "/bin/sh"),
@@ -94,7 +94,7 @@ struct EnrolmentCommandTests {
       installation.apus, listen(installation, other, []), name: "stranger")
     let unwanted = try #require(try stranger.first("pending")["key"] as? String)
     _ = try json(installation, ["device", "--reject", unwanted])
-    // It is asked again with its key by the next start, which ends with the answer.
+    // The next start asks again with the same key, and ends with the rejection.
     stranger.stop()
     let trouble = #expect(throws: Trouble.self) {
       try apus(installation, listen(installation, other, []))

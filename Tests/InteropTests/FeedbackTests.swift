@@ -24,7 +24,7 @@ struct FeedbackTests {
     let deadToken = try removed.connect()
     try removed.removeApp()
     try installation.waitUntilUnregistered(deadToken)
-    // Whatever the waiting left there: the notification below is what this is about.
+    // Remove entries from the pushes sent while waiting: the test is about the notification below.
     _ = try client.feedback(from: installation)
 
     let failures = try client.send(
@@ -39,7 +39,7 @@ struct FeedbackTests {
     let end = Int(Date().timeIntervalSince1970)
     #expect(rows.map(\.token) == [deadToken])
     #expect(rows.allSatisfy { (start...end).contains($0.seconds) }, "\(start) ... \(end): \(rows)")
-    // Read once, it is gone; a note that the waiting had left may be written a second later, and is read then.
+    // Reading clears the list; an entry from the waiting may be written up to a second later.
     var again = try client.feedback(from: installation)
     for _ in 0..<5 where !again.isEmpty {
       #expect(again.map(\.token) == [deadToken], "rows: \(rows)")

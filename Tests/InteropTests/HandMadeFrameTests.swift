@@ -10,7 +10,7 @@ struct HandMadeFrameTests {
     Data(#"{"aps":{"alert":"hi"},"n":\#(n)}"#.utf8).map { String(format: "%02x", $0) }.joined()
   }
 
-  // Payloads of 28 (1c) bytes, identifier 1234, expiry in 2020 or not at all.
+  // Payloads of 28 (1c) bytes, identifier 1234, expiration in 2020 or none.
   static func command0(_ token: String, _ n: Int) -> String { "000020\(token)001c\(payload(n))" }
   static func command1(_ token: String, _ n: Int) -> String {
     "01000004d25f5e10000020\(token)001c\(payload(n))"
@@ -22,7 +22,7 @@ struct HandMadeFrameTests {
     "0200000049010020\(token)02001c\(payload(n))030004000004d2"
   }
 
-  /// Both lengths are zero: what pushy 0.4 sends when it wants to know that all before it were taken.
+  /// Both lengths are zero: pushy 0.4 sends this to learn whether all notifications before it were accepted.
   static let knownBad = "020000001803000400000007010000020000040004000000000500010a"
 
   @Test("Good frames are accepted silently, a bad one gets an error packet")
@@ -35,7 +35,7 @@ struct HandMadeFrameTests {
       Self.command0(token, 1) + Self.command1(token, 2) + Self.command2(token, 3)
       + Self.shortCommand2(token, 4)
     #expect(try answer(good + Self.knownBad, installation) == "080200000007")
-    // Behind the bad one nothing is taken.
+    // Nothing after the bad frame is accepted.
     #expect(try answer(Self.knownBad + Self.command2(token, 5), installation) == "080200000007")
     #expect(try answer(Self.command2(token, 6) + Self.knownBad, installation) == "080200000007")
     #expect(try phone.shown(atLeast: 5) == [1, 2, 3, 4, 6])
@@ -50,7 +50,7 @@ struct HandMadeFrameTests {
       (Self.command1(Self.foreignToken, 1), "0808000004d2"),
       (Self.command2(Self.foreignToken, 1), "0808000004d2"),
       (Self.shortCommand2(Self.foreignToken, 1), "0808000004d2"),
-      // A frame of nothing, and a command that nobody defined.
+      // An empty frame, and an undefined command.
       ("0200000000", "080200000000"),
       ("03", "088000000000"),
     ] {
@@ -79,13 +79,13 @@ struct HandMadeFrameTests {
     installation.service?.stop()
     try installation.start(gateway: "+legacy-tls")
     #expect(try answer(Self.knownBad, installation, old) == "080200000007")
-    // And what is new still is.
+    // New versions still work.
     for version in ["-tls1_2", "-tls1_3"] {
       #expect(try answer(Self.knownBad, installation, [version]) == "080200000007", "\(version)")
     }
   }
 
-  /// What the service writes, in hexadecimal, until it ends the connection.
+  /// Sends frames and returns everything the service writes until it closes the connection, in hexadecimal.
   func answer(
     _ frames: String, _ installation: Installation, _ extra: [String] = []
   ) throws -> String {

@@ -4,8 +4,8 @@ extension Installation {
   /// Sends a notification to a device with `apus send`.
   ///
   /// - Parameters:
-  ///   - n: The member of the payload.
-  ///   - lifetimeSeconds: For how long it is kept for an absent device; not at all without.
+  ///   - n: The member "n" of the payload.
+  ///   - lifetimeSeconds: How long it is stored for an offline device; nil means not at all.
   func send(_ n: Int, to token: String, lifetimeSeconds: Int? = nil) throws {
     let expiration = lifetimeSeconds.map { Int(Date().timeIntervalSince1970) + $0 } ?? 0
     try Programs.run(
@@ -17,7 +17,7 @@ extension Installation {
       ])
   }
 
-  /// Waits until the service has heard from the device that the app is gone.
+  /// Waits until the service knows that the app was removed from the device.
   func waitUntilUnregistered(_ token: String) throws {
     for _ in 0..<200 {
       do {
@@ -26,6 +26,6 @@ extension Installation {
         return
       }
     }
-    throw Trouble("the service still takes notifications for \(token)")
+    throw Trouble("the service still accepts notifications for \(token)")
   }
 }

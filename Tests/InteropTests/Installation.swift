@@ -1,6 +1,6 @@
 import Foundation
 
-/// A service of this package as an operator would run it: its own process, its own data directory.
+/// A service as an operator would run it: in its own process, with its own data directory.
 final class Installation {
   static let topic = "com.example.app"
 
@@ -22,7 +22,7 @@ final class Installation {
         apus, ["init", "--data", directory.path, "--topic", Self.topic, "--json"]))
   }
 
-  /// One that somebody else has made, and clears away.
+  /// Uses an existing data directory, which it does not delete.
   init(existing: URL) throws {
     directory = existing
     apus = try Programs.product("apus")
@@ -38,9 +38,9 @@ final class Installation {
 
   var authority: String { text("authority_file") }
 
-  /// Starts the service, on the ports that it had before if it ran already.
+  /// Starts the service, on the same ports as before if it has run already.
   ///
-  /// - Parameter gateway, feedback: The modifiers of these doors, such as "+legacy-tls+confirm".
+  /// - Parameter gateway, feedback: The modifiers of these listeners, such as "+legacy-tls+confirm".
   func start(_ extra: [String] = [], gateway: String = "", feedback: String = "") throws {
     let service = try Companion(
       apus,
@@ -78,9 +78,9 @@ final class Installation {
     return InstalledDevice(installation: self, certificate: certificate, key: key, name: name)
   }
 
-  /// A certificate for a provider, with its key in one file as some clients want it.
+  /// Issues a certificate for a provider, in one file with its key, as some clients require.
   ///
-  /// - Parameter extra: Options of `apus cert`, such as `--rsa 2048` for clients that read no other keys.
+  /// - Parameter extra: Options of `apus cert`, such as `--rsa 2048` for clients that support only RSA keys.
   func providerCertificate(_ extra: [String] = []) throws -> String {
     let issued = try Programs.json(
       Programs.run(
@@ -90,7 +90,7 @@ final class Installation {
   }
 }
 
-/// A device as its user would run it.
+/// A device as a user would run it.
 final class InstalledDevice {
   private unowned let installation: Installation
   private let certificate: String
@@ -122,12 +122,12 @@ final class InstalledDevice {
     listener = nil
   }
 
-  /// The user deletes the app.
+  /// Removes the app from the device.
   func removeApp() throws {
     disconnect()
     let listener = try listen(["--unregister", Installation.topic])
     _ = try listener.first("connected")
-    // What the service knows of it is told by the provider's answers.
+    // Responses to providers will show when the service has applied it.
     self.listener = listener
   }
 
@@ -140,10 +140,10 @@ final class InstalledDevice {
       ] + arguments, name: name)
   }
 
-  /// The member "n" of every payload that was shown, in order.
+  /// The member "n" of every shown payload, in order.
   var numbers: [Int] { Self.numbers(listener?.all("notification") ?? []) }
 
-  /// The same, once there are so many of them.
+  /// The same, after waiting for at least that many.
   func shown(atLeast count: Int) throws -> [Int] {
     guard let listener else { throw Trouble("\(name) is not connected") }
     return try listener.wait(for: "\(count) notifications") { lines in

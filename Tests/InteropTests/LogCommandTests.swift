@@ -1,16 +1,16 @@
 import Foundation
 import Testing
 
-/// `apus log` as its user runs it, on what a service left behind or beside one that runs.
+/// `apus log` as a user runs it, on the data of a stopped service or beside a running one.
 @Suite("apus log", .serialized)
 struct LogCommandTests {
-  /// A service that has stopped: two notifications were delivered, one waits, one request was refused.
-  /// Nobody changes it any more.
+  /// A stopped service: two notifications were delivered, one is stored, one request was rejected. Tests do not change
+  /// it.
   private struct Past: @unchecked Sendable {
     let installation: Installation
     let token: String
     let device: String
-    /// The ids of the answers, in the order of the pushes.
+    /// The ids in the responses, in the order of the pushes.
     let ids: [String]
   }
 
@@ -28,7 +28,7 @@ struct LogCommandTests {
     }
     device.disconnect()
     ids.append(try push(3, to: token, priority: 10, in: installation))
-    // Well-formed, and of no service.
+    // Well-formed, but issued by no service.
     _ = try? push(4, to: String(repeating: "ab", count: 32), priority: 10, in: installation)
     installation.service?.stop()
     let lines = try log(["--id", ids[2]], in: installation)
@@ -53,7 +53,7 @@ struct LogCommandTests {
     return id
   }
 
-  /// The objects that it prints.
+  /// The printed JSON objects.
   private static func log(
     _ arguments: [String], in installation: Installation
   ) throws -> [[String: Any]] {
@@ -62,7 +62,7 @@ struct LogCommandTests {
     }
   }
 
-  /// What it prints on both outputs.
+  /// Standard output and error.
   private static func text(_ arguments: [String], in installation: Installation) throws -> String {
     try Programs.run(
       URL(filePath: "/bin/sh"),
@@ -231,7 +231,7 @@ struct LogCommandTests {
     #expect(text.contains("400 BadDeviceToken"))
   }
 
-  // MARK: Beside the service
+  // MARK: Beside a running service
 
   @Test("--counts are current while the service runs, and later those of the store")
   func liveCounts() throws {
@@ -241,7 +241,7 @@ struct LogCommandTests {
     let token = try device.connect()
     for n in 1...3 {
       _ = try Self.push(n, to: token, priority: 10, in: installation)
-      // The provider has its answer, and the store has the counters within a second.
+      // The provider has its response, but the store may get the counters up to a second later.
       let counts = try #require(try Self.log(["--counts"], in: installation).first)
       #expect(counts["accepted"] as? Int == n)
       #expect(counts["live"] as? Bool == true)
@@ -276,7 +276,7 @@ struct LogCommandTests {
     try wait(first)
     let second = try Self.push(2, to: token, priority: 10, in: installation)
     try wait(second)
-    // Each line once.
+    // Each line is printed once.
     let states = try log.wait(for: "lines") { lines in
       lines.filter { $0["id"] as? String == first }.compactMap { $0["state"] as? String }
     }
@@ -285,7 +285,7 @@ struct LogCommandTests {
     installation.service?.stop()
   }
 
-  // MARK: Mistakes
+  // MARK: Errors
 
   @Test(
     "An error has its exit code and a message",

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Clients of TLS 1.0 on a gateway with +legacy-tls", .serialized)
 struct OldClientTests {
-  /// What `openssl s_client` says of its handshake under TLS 1.0 with such ciphers.
+  /// The output of `openssl s_client` for a TLS 1.0 handshake with these ciphers.
   private func handshake(_ ciphers: String, with installation: Installation) throws -> String {
     let certificate = try installation.providerCertificate(["--rsa", "2048"])
     return try Programs.run(

@@ -5,7 +5,7 @@ import Testing
 struct OutsideAuthorityTests {
   /// The commands of the document, in order; one block is `apus serve`.
   ///
-  /// Read from the document itself: a command that is printed there and does not work is a defect of this project.
+  /// Read from the document itself: a documented command that does not work is a defect.
   private static func blocks() throws -> [String] {
     let text = try String(
       contentsOf: Programs.root.appending(path: "Documentation/outside-authority.md"),
@@ -52,7 +52,7 @@ struct OutsideAuthorityTests {
       in: folder, apus: apus)
     #expect(said.contains("Hello from outside"))
     #expect(said.contains("clock.crt: OK\nhall.crt: OK\nproxy.crt: OK\n"))
-    // Both: the handshake was refused, and the audit log says so.
+    // The handshake was refused, and the audit log says so.
     #expect(said.contains("refused\n") && said.contains("handshake.refused"))
   }
 

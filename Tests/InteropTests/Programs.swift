@@ -1,6 +1,6 @@
 import Foundation
 
-/// What keeps a test from running, in words.
+/// Why a test cannot run.
 struct Trouble: Error, CustomStringConvertible {
   var description: String
   init(_ description: String) { self.description = description }
@@ -11,7 +11,7 @@ enum Programs {
   static let root = URL(filePath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent()
 
-  /// A program of this package, which the build put beside the tests.
+  /// A program of this package, built beside the tests.
   static func product(_ name: String) throws -> URL {
     let bundles = CommandLine.arguments.filter { $0.contains(".xctest") }
     let folders =
@@ -24,7 +24,7 @@ enum Programs {
     throw Trouble("no program \(name); looked in \(folders.map(\.path))")
   }
 
-  /// The Python that has the third-party clients; `scripts/setup.sh test` makes it.
+  /// The Python with the third-party clients; `scripts/setup.sh test` installs it.
   static func python() throws -> URL {
     let program = root.appending(path: ".venv/bin/python")
     guard FileManager.default.isExecutableFile(atPath: program.path) else {
@@ -33,7 +33,7 @@ enum Programs {
     return program
   }
 
-  /// A Python 2.7, which no Debian has had since 2021; those who need one keep it with pyenv.
+  /// Python 2.7, which Debian no longer has since 2021; nil if neither the PATH nor pyenv has one.
   static let python2: URL? = {
     let environment = ProcessInfo.processInfo.environment
     let path = (environment["PATH"] ?? "").split(separator: ":").map { URL(filePath: String($0)) }
@@ -43,7 +43,7 @@ enum Programs {
     let kept =
       (try? FileManager.default.contentsOfDirectory(
         at: pyenv.appending(path: "versions"), includingPropertiesForKeys: nil)) ?? []
-    // pyenv puts a program of that name on the PATH for every version that it keeps, whether or not it would run.
+    // pyenv puts a python2.7 on the PATH even if that version does not run.
     return (path + kept.map { $0.appending(path: "bin") })
       .map { $0.appending(path: "python2.7") }
       .filter { FileManager.default.isExecutableFile(atPath: $0.path) }
@@ -56,11 +56,11 @@ enum Programs {
     String(decoding: try bytes(program, arguments), as: UTF8.self)
   }
 
-  /// The same for one that prints no text.
+  /// The same for a program whose output is not text.
   ///
   /// - Parameters:
-  ///   - input: The file that it reads.
-  ///   - environment: Variables on top of those of the tests.
+  ///   - input: The file for its standard input.
+  ///   - environment: Variables in addition to those of the tests.
   static func bytes(
     _ program: URL, _ arguments: [String], input: URL? = nil, environment: [String: String] = [:]
   ) throws -> Data {
@@ -80,11 +80,11 @@ enum Programs {
     return printed
   }
 
-  // A program that is started while the pipe of another one is open here inherits it, and then its output does not end
-  // before both have: suites run side by side.
+  // Suites run in parallel: a program started while another one's pipe is open here would inherit the pipe, so that the
+  // output would end only when both programs have ended.
   private static let starting = NSLock()
 
-  /// Starts a program otherwise than by a `Process`, while no pipe of another one is open.
+  /// Starts a program without a `Process`, while no pipe of another program is open.
   static func startAlone<Result>(_ body: () throws -> Result) rethrows -> Result {
     try starting.withLock(body)
   }
@@ -107,7 +107,7 @@ enum Programs {
   }
 }
 
-/// A program that runs beside the test and prints a JSON object on each line.
+/// A program that runs during the test and prints a JSON object on each line.
 final class Companion: @unchecked Sendable {
   private let process = Process()
   private let condition = NSCondition()
@@ -122,13 +122,13 @@ final class Companion: @unchecked Sendable {
     process.arguments = arguments
     process.standardInput = FileHandle.nullDevice
     let output = try Programs.start(process)
-    // Its own thread, not a `readabilityHandler`: the tests block the threads that such a handler would need.
+    // A thread, not a `readabilityHandler`: the tests block the threads that a handler would need.
     Thread.detachNewThread { [self] in
       while take(output.availableData) {}
     }
   }
 
-  /// False at the end.
+  /// False at the end of the output.
   private func take(_ data: Data) -> Bool {
     condition.lock()
     defer {
@@ -149,7 +149,7 @@ final class Companion: @unchecked Sendable {
     return true
   }
 
-  /// Waits until `found` makes something of the lines so far.
+  /// Waits until `found` returns a value for the lines so far.
   func wait<Found>(
     for what: String, seconds: Double = 60, _ found: ([[String: Any]]) -> Found?
   ) throws -> Found {
@@ -177,13 +177,13 @@ final class Companion: @unchecked Sendable {
     return lines.filter { $0["event"] as? String == event }
   }
 
-  /// Its exit code; nil while it runs.
+  /// The exit code; nil while the program runs.
   var status: Int32? { process.isRunning ? nil : process.terminationStatus }
 
-  /// Sends it a signal that does not end it.
+  /// Sends a signal that does not end the program.
   func signal(_ signal: Int32) { if process.isRunning { kill(process.processIdentifier, signal) } }
 
-  /// Stops the program in the way that `signal` does and waits for its end.
+  /// Stops the program with `signal` and waits for its end.
   func stop(_ signal: Int32 = SIGTERM) {
     guard process.isRunning else { return }
     kill(process.processIdentifier, signal)

@@ -1,11 +1,11 @@
 import Foundation
 import Testing
 
-/// What a scanner of TLS finds at each door, in the default configuration.
+/// Scans the TLS of each listener in the default configuration.
 @Suite("sslscan finds nothing weak", .serialized)
 struct ScanTests {
   @Test("No listener has a version before 1.2, a weak cipher, or renegotiation")
-  func doors() throws {
+  func listeners() throws {
     let installation = try Installation()
     try installation.start()
     for port in [
@@ -19,7 +19,7 @@ struct ScanTests {
       for version in ["SSLv2", "SSLv3", "TLSv1.0", "TLSv1.1"] {
         #expect(lines.contains { $0.hasPrefix(version) && $0.hasSuffix("disabled") }, "\(port)")
       }
-      // The scanner names no protocol, and to such clients the devices' door speaks with none.
+      // The scanner offers no ALPN protocol, so the courier listener refuses its handshakes.
       if port == installation.courierPort {
         #expect(!lines.contains { $0.hasPrefix("TLSv1") && $0.hasSuffix("enabled") })
         continue
@@ -31,7 +31,7 @@ struct ScanTests {
         for weak in ["RC4", "DES", "NULL", "EXP", "MD5", "ADH", "AECDH", "CBC", " 40 ", " 56 "] {
           #expect(!cipher.contains(weak), "port \(port): \(cipher)")
         }
-        // Forward secrecy: all of TLS 1.3 has it, and before it what begins with ECDHE.
+        // Forward secrecy: all TLS 1.3 ciphers have it, and TLS 1.2 ciphers that begin with ECDHE.
         #expect(cipher.contains("TLSv1.3") || cipher.contains("ECDHE"), "\(cipher)")
       }
       #expect(lines.contains("Session renegotiation not supported"))

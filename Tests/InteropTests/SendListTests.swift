@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `apus send --tokens` against a service, killed for real.
+/// `apus send --tokens` against a service, ended by real signals.
 @Suite("A list is sent without duplicates, however the run ends", .serialized)
 struct SendListTests {
   private static let count = 600
@@ -34,12 +34,12 @@ struct SendListTests {
         ] + extra, name: "apus send")
     }
 
-    /// Rows with their outcomes, as the results tell in the end.
+    /// The last outcome and the apns-id of each row in the results file.
     func outcomes() throws -> [Int: (outcome: String, id: String)] {
       let text = try String(contentsOf: results, encoding: .utf8)
       var outcomes: [Int: (outcome: String, id: String)] = [:]
       for line in text.split(separator: "\n") {
-        // A line that was cut off is none.
+        // Ignore a truncated line.
         guard let object = try? Programs.json(line), let row = object["row"] as? Int else {
           continue
         }
@@ -76,7 +76,7 @@ struct SendListTests {
     #expect(accepted.isSubset(of: shown))
     #expect(Set(shown).count == shown.count)
 
-    // The operator decides that a double is better than a gap.
+    // The operator prefers duplicates to gaps.
     let third = try scene.run("--resume", "--retry-doubtful")
     #expect(try third.first("summary")["accepted"] as? Int == doubtful)
     let all = try scene.device.shown(atLeast: accepted.count + doubtful)
@@ -91,7 +91,7 @@ struct SendListTests {
     "After SIGINT no row is doubtful, and the next run sends the rest", .timeLimit(.minutes(30)))
   func interrupted() throws {
     let scene = try Scene()
-    // Slow enough that the list is not through before the signal, however busy the machine is.
+    // Slow enough that the list is not finished before the signal, even on a busy machine.
     let first = try scene.run("--rate", "40")
     try waitForOutcomes(50, first)
     first.stop(SIGINT)
@@ -135,7 +135,7 @@ struct SendListTests {
 }
 
 extension InstalledDevice {
-  /// The ids of the notifications that were shown with this "n".
+  /// The ids of the shown notifications with this "n".
   func ids(of number: Int) -> [String] {
     (listener?.all("notification") ?? []).compactMap { line in
       (line["payload"] as? [String: Any])?["n"] as? Int == number ? line["apns_id"] as? String : nil

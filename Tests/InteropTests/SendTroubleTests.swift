@@ -4,7 +4,7 @@ import Testing
 /// `apus token` and `apus doctor`, as an operator runs them.
 @Suite("Explanations of what keeps a provider from sending", .timeLimit(.minutes(30)))
 struct SendTroubleTests {
-  /// What a command printed, and its exit code.
+  /// Runs a command; returns its exit code and output.
   private func run(_ installation: Installation, _ arguments: [String]) throws -> (Int, String) {
     let process = Process()
     process.executableURL = installation.apus
@@ -27,7 +27,7 @@ struct SendTroubleTests {
     }
     let good = try #require(report["good"] as? Bool)
     #expect(code == (good ? 0 : 1) && good == problems.isEmpty)
-    // The part behind the second full stop is nobody's business.
+    // The signature, after the second full stop, must not be printed.
     if let signature = token.split(separator: ".").dropFirst(2).first, signature.count > 20 {
       #expect(!text.contains(signature))
     }
@@ -100,20 +100,22 @@ struct SendTroubleTests {
   func doctor() throws {
     let (here, other) = (try Installation(), try Installation())
     try here.start()
-    func doctor(_ door: String, _ extra: String...) throws -> (code: Int, checks: [[String: Any]]) {
-      let (code, text) = try run(here, ["doctor", door, "--json"] + extra)
+    func doctor(
+      _ address: String, _ extra: String...
+    ) throws -> (code: Int, checks: [[String: Any]]) {
+      let (code, text) = try run(here, ["doctor", address, "--json"] + extra)
       return (code, try text.split(separator: "\n").map { try Programs.json($0) })
     }
-    let door = "localhost:\(here.providerPort)"
+    let address = "localhost:\(here.providerPort)"
     let (mine, theirs) = (["--data", here.directory.path], ["--data", other.directory.path])
-    let good = try doctor(door, mine[0], mine[1])
+    let good = try doctor(address, mine[0], mine[1])
     #expect(good.code == 0)
     #expect(
       good.checks.map { $0["check"] as? String } == [
         "name", "connection", "TLS", "certificate", "credential", "request", "pace",
       ])
     #expect(good.checks.allSatisfy { $0["state"] as? String == "ok" })
-    // One line tells of it, and no counter.
+    // The audit log has one line for it; no counter includes it.
     let audit = try String(
       contentsOf: here.directory.appending(path: "audit.jsonl"), encoding: .utf8)
     let lines = audit.split(separator: "\n").filter { $0.contains("request.refused") }
@@ -128,10 +130,10 @@ struct SendTroubleTests {
     #expect(unknown.code == 3 && last(unknown) == ["name", "bad"])
     let closed = try doctor("127.0.0.1:1", mine[0], mine[1])
     #expect(closed.code == 3 && last(closed) == ["connection", "bad"])
-    let distrusted = try doctor(door, mine[0], mine[1], "--authority", other.authority)
+    let distrusted = try doctor(address, mine[0], mine[1], "--authority", other.authority)
     #expect(distrusted.code == 3 && last(distrusted) == ["TLS", "bad"])
     #expect((distrusted.checks.last?["text"] as? String)?.contains("\"localhost\"") == true)
-    let foreign = try doctor(door, theirs[0], theirs[1], "--authority", here.authority)
+    let foreign = try doctor(address, theirs[0], theirs[1], "--authority", here.authority)
     #expect(foreign.code == 1 && last(foreign) == ["request", "bad"])
     #expect((foreign.checks.last?["text"] as? String)?.contains("provider token") == true)
   }

@@ -13,7 +13,7 @@ struct SocketActivationTests {
     ]
     for _ in 0..<4 {
       for client in clients { client.awaitMore(5) }
-      // What connects between the end of one and the start of the next waits in the kernel.
+      // Connections between the end of one service and the start of the next wait in the kernel.
       #expect(service.stop() == 0)
       service = try ActivatedService(installation, [("http2", socket)])
     }
@@ -65,7 +65,7 @@ struct SocketActivationTests {
   }
 }
 
-/// A listening socket on the loopback, as a service manager keeps it while services come and go.
+/// A listening socket on loopback that stays open across restarts, like that of a service manager.
 private final class ListeningSocket {
   let descriptor: Int32
   let port: UInt16
@@ -90,12 +90,12 @@ private final class ListeningSocket {
   deinit { close(descriptor) }
 }
 
-/// `apus serve` with inherited sockets. Foundation's `Process` closes all descriptors but the first three.
+/// `apus serve` with inherited sockets. Not a `Process`: Foundation closes all descriptors but the first three.
 private final class ActivatedService {
   private var process: pid_t = 0
   private var status: Int32?
 
-  /// Options that turn off all listeners, but for those that `options` are about.
+  /// Options that turn off all listeners not mentioned in `options`.
   static func closing(except options: [String]) -> [String] {
     [
       "http2", "http2-development", "courier", "courier-development", "gateway",
@@ -107,12 +107,12 @@ private final class ActivatedService {
     _ installation: Installation, _ sockets: [(name: String, socket: ListeningSocket)],
     _ extra: [String] = []
   ) throws {
-    // Nobody may listen there: it is replaced by the socket.
+    // The inherited socket replaces this address, which the service must not open itself.
     let options = ["--http2-listen", "127.0.0.1:1"] + extra
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
-    // First out of the way of the numbers that they get.
+    // Duplicate the descriptors above 1000, so that they do not overwrite each other at 3 and up.
     let copies = sockets.map { fcntl($0.socket.descriptor, F_DUPFD_CLOEXEC, 1000) }
     defer { for copy in copies { close(copy) } }
     for (index, copy) in copies.enumerated() {
@@ -137,7 +137,7 @@ private final class ActivatedService {
 
   deinit { stop() }
 
-  /// Ends it as a service manager does, and returns its exit code.
+  /// Stops the service as a service manager does, and returns its exit code.
   @discardableResult
   func stop() -> Int32 {
     if status == nil { kill(process, SIGTERM) }
@@ -148,14 +148,14 @@ private final class ActivatedService {
     if let status { return status }
     var value: Int32 = 0
     while waitpid(process, &value, 0) < 0, errno == EINTR {}
-    // The code of a normal end, else the signal's number as a negative one.
+    // The exit code, or the negative number of the signal that ended it.
     let code = value & 0x7f == 0 ? value >> 8 & 0xff : -(value & 0x7f)
     status = code
     return code
   }
 }
 
-/// Sends one request after the other, each on a connection of its own.
+/// Sends one request after the other, each on a new connection.
 private final class SteadyClient: @unchecked Sendable {
   private let condition = NSCondition()
   private var served = 0
@@ -170,7 +170,7 @@ private final class SteadyClient: @unchecked Sendable {
     }
   }
 
-  /// The status of the answer, or what curl says in place of it.
+  /// The status of the response, or curl's error.
   static func get(_ authority: String, _ port: UInt16, _ path: String) -> String {
     do {
       return try Programs.run(
@@ -196,7 +196,7 @@ private final class SteadyClient: @unchecked Sendable {
     return !isStopping
   }
 
-  /// Waits until it was answered so many more times, or not.
+  /// Waits for that many more requests, successful or not.
   func awaitMore(_ count: Int) {
     condition.lock()
     defer { condition.unlock() }
@@ -204,7 +204,7 @@ private final class SteadyClient: @unchecked Sendable {
     while served + failures.count < wanted { condition.wait() }
   }
 
-  /// Stops, and returns what was no answer.
+  /// Stops, and returns the failures.
   func finish() -> [String] {
     condition.lock()
     defer { condition.unlock() }

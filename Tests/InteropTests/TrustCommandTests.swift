@@ -30,7 +30,7 @@ struct TrustCommandTests {
     let made = try Programs.json(run(["team", "--add", "Kitchen", "--json"], in: installation))
     let team = try #require(made["team"] as? String)
     #expect(team.count == 10)
-    // Two teams now: which one must be said.
+    // There are two teams now, so --team is required.
     let vague = try run(["app", "--add", "com.example.clock"], in: installation, expecting: 2)
     #expect(vague.contains("--team") && vague.contains(team))
     _ = try run(["app", "--add", "com.example.clock", "--team", team], in: installation)
@@ -42,7 +42,7 @@ struct TrustCommandTests {
     let mode = try FileManager.default.attributesOfItem(
       atPath: #require(key["key_file"] as? String))[.posixPermissions]
     #expect(mode as? Int == 0o600)
-    // An app that a key names cannot go before the key does.
+    // An app cannot be removed while a key names it.
     let named = try run(["app", "--remove", "com.example.clock"], in: installation, expecting: 4)
     #expect(named.contains("nothing was changed"))
     let list = try run(["key", "--json"], in: installation)
@@ -67,7 +67,7 @@ struct TrustCommandTests {
       run(["app", "--change", "com.example.clock", "--retain", "100", "--json"], in: installation))
     #expect(changed["retain"] as? Int == 100)
     #expect(try listed().contains(#""retain":"100""#))
-    // What cannot be is refused before anything is changed.
+    // Invalid values are rejected before anything is changed.
     for wrong in [
       ["--change", "com.example.clock"], ["--retain", "3"],
       ["--change", "com.example.clock", "--retain", "101"],
@@ -100,7 +100,7 @@ struct TrustCommandTests {
     let again = try run(
       ["key", "--add", "--id", "PROVIDER01"], in: installation, expecting: 4)
     #expect(again.contains("PROVIDER01 already"))
-    // RSA signs no provider token.
+    // RSA keys cannot sign provider tokens.
     try Programs.run(openssl, ["genpkey", "-algorithm", "RSA", "-out", secret])
     try Programs.run(openssl, ["pkey", "-in", secret, "-pubout", "-out", half])
     #expect(
@@ -129,7 +129,7 @@ struct TrustCommandTests {
     let device = try installation.device("phone")
     _ = try device.connect()
     _ = try run(["rotate", "device-authority"], in: installation)
-    // An identity of two files cannot be renewed: the device stays with the one that it has.
+    // An identity in two files cannot be renewed, so the device keeps its old certificate.
     let refusal = try run(
       ["rotate", "device-authority", "--finish"], in: installation, expecting: 1)
     #expect(refusal.contains("1 known device could no longer connect"))
@@ -164,7 +164,7 @@ struct TrustCommandTests {
     let after = try String(contentsOf: file, encoding: .utf8)
     #expect(after.components(separatedBy: "BEGIN CERTIFICATE").count - 1 == 4)
     #expect(after.contains(before.trimmingCharacters(in: .whitespacesAndNewlines)))
-    // The key is that of the newest, with which certificates are issued.
+    // The key matches the newest certificate, so certificates can be issued.
     _ = try run(["device", "--name", "after"], in: installation)
   }
 
@@ -188,7 +188,7 @@ struct TrustCommandTests {
     }
     _ = try run(["rotate", "service-authority", "--finish"], in: installation)
     let first = try run(["rotate", "sealing-key"], in: installation)
-    // The same, as who looks for it under the keys has it.
+    // `apus key rotate` does the same.
     let second = try run(["key", "rotate"], in: installation)
     #expect(first.contains("Key 2 now seals") && second.contains("Key 3 now seals"))
     _ = try run(["key", "rotate", "--add"], in: installation, expecting: 2)

@@ -2,7 +2,7 @@ import ApusCore
 import ApusDirectory
 import Synchronization
 
-/// What changes while the service runs.
+/// The administration's state that changes while the service runs.
 final class AdminState: Sendable {
   private struct State {
     var trust: Trust
@@ -11,10 +11,10 @@ final class AdminState: Sendable {
 
   private let state: Mutex<State>
   private let changes = Mutex(())
-  /// Those that may be sent yet.
+  /// The rate limit of test pushes.
   let testPushes = Mutex(RateLimit.Bucket())
 
-  /// Does `body` while nobody else changes anything by way of the administration.
+  /// Runs `body` while no other administration request makes changes.
   func changing<Result, Failure: Error>(
     _ body: () throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {

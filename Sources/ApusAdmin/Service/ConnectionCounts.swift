@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// How many connections a worker has of each kind and environment.
+/// The number of a worker's connections for each listener kind and environment.
 package struct ConnectionCounts: Sendable {
   private var counts = [Int](
     repeating: 0, count: ListenerKind.allCases.count * Environment.allCases.count)

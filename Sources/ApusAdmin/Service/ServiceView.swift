@@ -5,7 +5,7 @@ import ApusLoop
 import ApusModel
 import ApusStore
 
-/// What the administration can see of the service that runs, from threads of its own.
+/// What the administration can see of the running service, from its own threads.
 struct ServiceView: Sendable {
   var settings: AdminConfiguration
   var directory: DataDirectory
@@ -16,14 +16,14 @@ struct ServiceView: Sendable {
   var log: Log
   let state: AdminState
   let history = ServiceHistory()
-  /// The data directory of the start.
+  /// Identifies the data directory with which the service started.
   var identity: DirectoryIdentity
   var startedMilliseconds = EventLoop.wallClockMilliseconds()
 
   var trust: Trust { state.trust }
   var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
 
-  /// How often requests were refused, for each reason that there was.
+  /// The number of rejected requests, for each reason that occurred.
   func rejections() -> [(reason: Reason, number: UInt64)] {
     let total = service.rejections()
     return Reason.allCases.compactMap { reason in
@@ -31,7 +31,7 @@ struct ServiceView: Sendable {
     }
   }
 
-  /// Why the service should not be sent work; nil where it should.
+  /// Why the service is not ready; nil if it is ready.
   var unreadiness: String? {
     if state.isDraining { return "the service is shutting down" }
     if let loss = identity.loss { return loss }
@@ -47,10 +47,10 @@ struct ServiceView: Sendable {
     return "the store accepts no writes, so notifications get a 503\(reason)"
   }
 
-  /// What an operator should know first: why the service is not ready, or what is wrong although it is.
+  /// The problem to show to operators: why the service is not ready, otherwise the warning; nil if there is neither.
   var problem: String? { unreadiness ?? warning }
 
-  /// What is wrong although the service takes work; nil where nothing is.
+  /// A problem that does not keep the service from accepting requests; nil if there is none.
   var warning: String? {
     service.staleness.map {
       "trust data is stale since \(Log.timestamp($0.sinceMilliseconds)); "
@@ -58,7 +58,7 @@ struct ServiceView: Sendable {
     }
   }
 
-  /// The topic's text; its number where the app was taken out of the directory.
+  /// The text of a topic, or the app's number if the app was removed from the directory.
   func text(_ topic: TopicKey, _ trust: Trust) -> String {
     guard let bytes = trust.directory.topicText(topic) else {
       return "app \(topic.app.rawValue)\(topic.suffix.text)"

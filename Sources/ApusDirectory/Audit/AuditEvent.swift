@@ -1,6 +1,6 @@
-/// What the audit log tells of. The raw values stand in its lines and never change their meaning.
+/// The events of the audit log. The raw values appear in its lines and never change their meaning.
 package enum AuditEvent: String, Sendable, CaseIterable {
-  // What an operator changed.
+  // Changes by an operator.
   case serviceInitialized = "service.initialized"
   case trustReloaded = "trust.reloaded"
   case trustNotReloaded = "trust.not-reloaded"
@@ -21,10 +21,10 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case administratorAdded = "administrator.added"
   case administratorRemoved = "administrator.removed"
 
-  // What an operator sent to see whether it arrives.
+  // Test pushes by an operator.
   case notificationSent = "notification.sent"
 
-  // How devices come in.
+  // Enrolment of devices.
   case codeMade = "code.made"
   case codeUsed = "code.used"
   case codeWithdrawn = "code.withdrawn"
@@ -32,10 +32,10 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case enrolmentApproved = "enrolment.approved"
   case enrolmentRejected = "enrolment.rejected"
 
-  // What came of a change.
+  // Effects of changes.
   case connectionClosed = "connection.closed"
 
-  // Who was turned away.
+  // Refused peers and rejected requests.
   case handshakeRefused = "handshake.refused"
   case providerRefused = "provider.refused"
   case requestRefused = "request.refused"

@@ -4,20 +4,20 @@ import ApusLoop
 import Glibc
 import Synchronization
 
-/// Every change of trust, and everybody who was turned away: who, what, and when.
+/// Records every change of trust, every refused peer and every request rejected as unauthorized: who, what and when.
 ///
-/// One line of JSON each, appended to one file that only its owner can read; nothing in it is ever changed. Commands
-/// write to the same file as the service: a line is one `write` to a file that is open for appending, so lines do not
-/// mix. Changes are synced before their cause goes on. An operator's log rotation may move the file away at any time;
-/// the next line begins a new one.
+/// Each entry is one line of JSON, appended to a file that only its owner can read; lines are never changed. Commands
+/// write to the same file as the service: each line is one `write` in append mode, so lines do not mix. Changes are
+/// synced before the operation continues. Log rotation may move the file away at any time; the next line then starts a
+/// new one.
 ///
-/// Refusals are what strangers can bring about, so each class of them (an event and its reason) has ``burst`` lines at
-/// once and then one in ``intervalSeconds``, which says how many were left out: at 300 bytes a line a class takes less
-/// than half a megabyte a day, however many attack.
+/// Untrusted peers can cause refusals, so each class of them (event and reason) is limited to ``burst`` lines at once,
+/// then one per ``intervalSeconds`` with the number of omitted lines. At 300 bytes a line, a class takes less than half
+/// a megabyte a day, however many peers attack.
 package final class AuditLog: Sendable {
-  /// Lines of one class of refusals that may come at once.
+  /// Lines of one class of refusals allowed at once.
   static let burst = 100
-  /// Seconds to each further line of the class.
+  /// Seconds until each further line of the class is allowed.
   static let intervalSeconds = 60
 
   private struct NoteClass: Hashable {
@@ -31,28 +31,29 @@ package final class AuditLog: Sendable {
   }
 
   private static let limit = RateLimit(capacity: burst, refill: 1, perSeconds: intervalSeconds)
-  /// Reasons come from closed lists; should one ever not, they share a class beyond this many.
+  /// The maximum number of classes; further reasons of an event share one class. Only a safeguard: reasons come from
+  /// closed lists.
   private static let largestClassCount = 256
 
-  /// Nil: nothing is kept.
+  /// Nil: no lines are written.
   private let path: String?
   private let log: Log
   private let file = Mutex<OpenFile?>(nil)
   private let restraints = Mutex<[NoteClass: Restraint]>([:])
 
   /// - Parameters:
-  ///   - path: The file; nil keeps nothing, for simulations.
-  ///   - log: Is told when a line cannot be written, and gets the line.
+  ///   - path: The file; nil writes nothing, for simulations.
+  ///   - log: Receives lines that cannot be written.
   package init(path: String?, log: Log = Log()) {
     self.path = path
     self.log = log
   }
 
-  /// Writes down a change, synced. False when it could not be written; the log has the line then.
+  /// Records a change, synced. False if the line could not be written; then it goes to the log instead.
   ///
   /// - Parameters:
-  ///   - actor: Who did it: `uid 1000`, a device, an address.
-  ///   - subject: What it was done to.
+  ///   - actor: Who made the change: `uid 1000`, a device, an address.
+  ///   - subject: What was changed.
   @discardableResult
   package func record(
     _ event: AuditEvent, actor: String, subject: String, _ fields: Log.Field...
@@ -60,13 +61,13 @@ package final class AuditLog: Sendable {
     append(line(event, [.text("actor", actor), .text("subject", subject)] + fields), syncs: true)
   }
 
-  /// Writes down what strangers can bring about, such as being turned away, unless that class has had its lines. Not
-  /// synced: it is called on the threads that serve.
+  /// Records what untrusted peers can cause, such as refusals, unless the class has reached its limit. Not synced,
+  /// because it is called on the threads that serve.
   ///
   /// - Parameters:
-  ///   - actor: The address that it came from.
-  ///   - reason: The class: one of a closed list, and nothing that the refused one can choose.
-  ///   - fields: What else to say; asked for only when the line is written.
+  ///   - actor: The address of the peer.
+  ///   - reason: The class, from a closed list; never text that the peer can choose.
+  ///   - fields: Additional fields, evaluated only when the line is written.
   package func note(
     _ event: AuditEvent, actor: @autoclosure () -> String, reason: String, nowMilliseconds: Int64,
     fields: () -> [Log.Field] = { [] }
@@ -77,7 +78,7 @@ package final class AuditLog: Sendable {
     append(line(event, fields), syncs: false)
   }
 
-  /// How many lines of the class were left out before this one; nil when it is left out too.
+  /// How many lines of the class were omitted before this one; nil if this one is omitted too.
   private func admit(
     _ event: AuditEvent, _ reason: String, _ nowMilliseconds: Int64
   ) -> Int? {
@@ -102,8 +103,8 @@ package final class AuditLog: Sendable {
       + ",\"event\":\"\(event.rawValue)\"\(Log.jsonMembers(fields))}\n"
   }
 
-  /// The file stays open, and is opened anew where `path` leads to another one: it was moved away, or is gone. That is
-  /// one look for each line, where opening, and closing behind it, were three times as much for those that serve.
+  /// Keeps the file open, and reopens it if `path` is another file now, because it was moved or deleted. That check
+  /// takes one system call per line, a third of what opening and closing the file each time would cost.
   @discardableResult
   private func append(_ line: String, syncs: Bool) -> Bool {
     guard let path else { return true }

@@ -3,13 +3,13 @@ import Glibc
 
 /// Reads the audit log from its end.
 package struct AuditReader {
-  /// A line, and where it begins in the file: what a page goes on from.
+  /// A line, and its offset in the file, from which the next page can start.
   package struct Line {
     var offset: Int64
     package var json: JSONValue
   }
 
-  /// The newest lines that match, newest first, and where older ones go on; nil at the beginning of the file.
+  /// The newest matching lines, newest first, and the offset of the next page; nil at the beginning of the file.
   package struct Page {
     package var lines: [Line] = []
     package var next: Int64?
@@ -19,12 +19,12 @@ package struct AuditReader {
 
   package init(path: String) { self.path = path }
 
-  /// Bytes that are read at a time, and the longest line that is understood.
+  /// Bytes read at a time, and the maximum length of a line.
   private static let blockBytes: Int64 = 65_536
-  /// Blocks that one page may read: a page without a match ends as one that is full does.
+  /// The maximum number of blocks read for one page: a page with few matches ends there, as if it were full.
   private static let largestBlockCount = 256
 
-  /// - Parameter before: Only lines that begin before that offset; nil for the file's end.
+  /// - Parameter before: Only lines that begin before that offset; nil starts at the end of the file.
   package func page(
     before: Int64?, limit: Int, matching: (JSONValue) -> Bool
   ) throws(FileError) -> Page {
@@ -41,7 +41,7 @@ package struct AuditReader {
       guard end > 0 else { return page }
       let start = max(0, end - Self.blockBytes)
       let block = try read(descriptor, start..<end)
-      // A block begins in the middle of a line, but for the file's first; one without an end is passed over whole.
+      // Every block but the file's first begins in the middle of a line; a block without a line end is skipped.
       let first = start == 0 ? 0 : (block.firstIndex(of: 0x0a).map { $0 + 1 } ?? block.count)
       for line in Self.lines(of: block[first...]).reversed() {
         guard let json = Self.parse(block[line]), matching(json) else { continue }

@@ -2,19 +2,18 @@ import ApusLog
 package import ApusModel
 package import ApusWire
 
-/// Notifications that were rejected as unauthorized, from the audit log: what the ledger cannot know of, because
-/// they were never accepted. Whoever asks what became of a notification finds here which key, team, topic or
-/// environment was in the way.
+/// Notifications rejected as unauthorized, from the audit log. The ledger does not have them, because they were never
+/// accepted. Each line shows which key, team, topic or environment caused the rejection.
 package struct RefusalLog {
-  /// Which of them; what is nil does not matter.
+  /// Selects lines; nil matches all.
   package struct Query {
-    /// The `apns-id` that the provider was told.
+    /// The `apns-id` that the provider received.
     package var id: NotificationID?
     /// The topic as the provider spelled it.
     package var topic: String?
-    /// Unix milliseconds, from that time on.
+    /// Start time, inclusive, Unix milliseconds.
     package var sinceMilliseconds: Int64?
-    /// Unix milliseconds, before that time.
+    /// End time, exclusive, Unix milliseconds.
     package var untilMilliseconds: Int64?
 
     package init() {}
@@ -24,8 +23,8 @@ package struct RefusalLog {
 
   package init(_ directory: DataDirectory) { reader = AuditReader(path: directory.auditFile) }
 
-  /// The newest `limit` lines that match, oldest first. Each has `time`, `reason`, `explanation`, `actor`, `door` and,
-  /// where the request had them, `id`, `topic` and the beginning of its `token`.
+  /// The newest `limit` matching lines, oldest first. Each has `time`, `reason`, `explanation`, `actor`, `door`, and,
+  /// if the request had them, `id`, `topic` and the first digits of `token`.
   package func newest(_ query: Query, limit: Int) throws(FileError) -> [JSONValue] {
     var found: [JSONValue] = []
     var before: Int64?
@@ -33,7 +32,7 @@ package struct RefusalLog {
     repeat {
       var isBehind = false
       let page = try reader.page(before: before, limit: limit - found.count) { line in
-        // What follows is older still.
+        // All further lines are older.
         if let since, line["time"]?.string ?? "" < since { isBehind = true }
         return line["event"]?.string == AuditEvent.requestRefused.rawValue && query.matches(line)
       }
@@ -46,7 +45,7 @@ package struct RefusalLog {
 
 extension RefusalLog.Query {
   package func matches(_ line: JSONValue) -> Bool {
-    // Times of one form compare as texts.
+    // RFC 3339 times in the same format compare correctly as text.
     let time = line["time"]?.string ?? ""
     return (id.map { line["id"]?.string == $0.text } ?? true)
       && (topic.map { line["topic"]?.string == $0 } ?? true)

@@ -1,6 +1,6 @@
 package import ApusTLS
 
-/// Where a certificate and its key are.
+/// The paths of a certificate and its key.
 package struct IdentityFiles: Sendable {
   package var certificate: String
   package var key: String

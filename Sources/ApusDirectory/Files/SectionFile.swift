@@ -1,4 +1,4 @@
-/// A text file of sections with named values, for what a person may want to read and edit.
+/// A text file of sections with named values, which people can read and edit.
 ///
 /// ```
 /// # a comment
@@ -7,10 +7,10 @@
 /// environments = production development
 /// ```
 ///
-/// Values are the rest of the line without surrounding spaces. Order is kept.
+/// A value is the rest of its line without surrounding spaces. The order is preserved.
 package struct SectionFile: Sendable, Equatable {
   package struct Section: Sendable, Equatable {
-    /// The first word in the brackets; empty for what stands before the first section.
+    /// The first word in the brackets; empty for values before the first section.
     package var kind: String
     /// The rest in the brackets.
     package var name: String
@@ -26,7 +26,7 @@ package struct SectionFile: Sendable, Equatable {
 
     package subscript(key: String) -> String? { values.last { $0.key == key }?.value }
 
-    /// The words of a value.
+    /// The words of a value, separated by spaces; empty if there is no value.
     package func words(_ key: String) -> [String] {
       self[key]?.split(separator: " ").map(String.init) ?? []
     }
@@ -74,7 +74,7 @@ package struct SectionFile: Sendable, Equatable {
     }
   }
 
-  /// The file as text, with `heading` as a comment on top.
+  /// The file as text, with `heading` as a comment at the top.
   package func text(heading: String) -> String {
     var text = heading.split(separator: "\n").map { "# \($0)\n" }.joined()
     for section in sections {

@@ -1,10 +1,10 @@
 package import ApusModel
 package import ApusWire
 
-/// Counters as the administration answers with them and commands print them: an object for each topic and environment,
-/// or for each part of one.
+/// Counters as the administration API returns them and commands print them: an object for each topic and environment,
+/// or for each group within one.
 package enum CountersReport {
-  /// What a topic's counters are parted by. The raw value is that of the administration's `by`.
+  /// How a topic's counters are grouped. The raw value is that of the parameter `by` of the administration API.
   package enum Parts: String, Sendable, CaseIterable {
     case topic
     case pushType = "push_type"
@@ -12,7 +12,7 @@ package enum CountersReport {
   }
 
   /// - Parameters:
-  ///   - parts: Those without a notification are left out; a topic as a whole is not.
+  ///   - parts: Groups without notifications are left out; topics without notifications are not.
   ///   - text: The name of a topic.
   package static func rows(
     _ counters: [TopicCounters], by parts: Parts, text: (TopicKey) -> String
@@ -64,7 +64,7 @@ package enum CountersReport {
     return .object(JSONObject(members))
   }
 
-  /// Refused requests, an object for each reason.
+  /// Rejected requests, an object for each reason.
   package static func rows(_ refused: [(reason: Reason, number: UInt64)]) -> [JSONValue] {
     refused.map { reason, number in
       .object(

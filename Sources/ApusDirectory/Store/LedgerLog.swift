@@ -4,8 +4,7 @@ import ApusStore
 import ApusTrust
 import Glibc
 
-/// The ledger of a data directory, for whoever asks what became of a notification: while the service runs and when it
-/// does not, without its help.
+/// Reads the ledger of a data directory, which shows what happened to notifications, with or without a running service.
 package final class LedgerLog {
   private let directory: Directory
   private let sealer: TokenSealer
@@ -13,7 +12,7 @@ package final class LedgerLog {
   private var follower: RocksFollower { following.store }
   private var position = LedgerPosition()
 
-  /// - Throws: what keeps the directory or its store from being read, in words for the operator.
+  /// - Throws: Why the directory or its store cannot be read, for the operator.
   package init(_ data: DataDirectory) throws {
     let trust = try data.trust(generation: 1, allowsES512: false)
     directory = trust.directory
@@ -28,17 +27,17 @@ package final class LedgerLog {
 
   // MARK: Names
 
-  /// The topic as tables know it; nil where no app of the service has it.
+  /// The key of a topic; nil if it belongs to no app of the service.
   package func topic(_ text: String) -> TopicKey? {
     let bytes = Array(text.utf8)
     let suffix = TopicSuffix(of: bytes.span)
-    // The whole may be a bundle id that ends like a suffix.
+    // A bundle id may itself end in a topic suffix.
     if let app = directory.app(bundleID: bytes.span) { return TopicKey(app: app.id) }
     let bundle = bytes.dropLast(suffix.text.utf8CodeUnitCount)
     return directory.app(bundleID: Array(bundle).span).map { TopicKey(app: $0.id, suffix: suffix) }
   }
 
-  /// The topic's text; its number where the app was taken out of the directory.
+  /// The text of a topic, or the app's number if the app was removed from the directory.
   package func text(_ topic: TopicKey) -> String {
     guard let bytes = directory.topicText(topic) else {
       return "app \(topic.app.rawValue)\(topic.suffix.text)"
@@ -46,17 +45,17 @@ package final class LedgerLog {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// The bundle ids of all apps.
+  /// The bundle ids of all apps, sorted.
   package var apps: [String] {
     directory.apps.map { String(decoding: $0.bundleID, as: UTF8.self) }.sorted()
   }
 
-  /// What a token leads to; nil where this service did not make it.
+  /// What a device token identifies; nil if this service did not issue it.
   package func claims(of token: DeviceToken) -> TokenClaims? { sealer.open(token) }
 
   // MARK: Reading
 
-  /// The newest `limit` lines that match, oldest first, of those that came since the last call.
+  /// The newest `limit` matching lines since the last call, oldest first.
   package func read(_ query: LedgerQuery, limit: Int) throws -> [LedgerRecord] {
     try follower.catchUp()
     var found: [(record: LedgerRecord, index: Int)] = []
@@ -74,8 +73,8 @@ package final class LedgerLog {
     return found.map(\.record)
   }
 
-  /// How often requests were refused for each reason that there was, in the order of Apple's table; as old as
-  /// `counters`.
+  /// The number of rejected requests for each reason that occurred, in the order of Apple's table; as old as
+  /// ``counters()``.
   package func rejections() throws -> [(reason: Reason, number: UInt64)] {
     try follower.catchUp()
     let rows = try follower.readRejections()
@@ -85,7 +84,7 @@ package final class LedgerLog {
     }
   }
 
-  /// The counters of each topic and environment as they were last written: at most a second ago while the service runs.
+  /// The counters of each topic and environment as last written: at most a second old while the service runs.
   package func counters() throws -> [TopicCounters] {
     try follower.catchUp()
     return try follower.readCounters().map(\.counters).added().sorted { left, right in

@@ -2,7 +2,7 @@ import ApusModel
 import ApusStore
 import Glibc
 
-/// A store that is read beside the service that writes it, with the scratch directory that the engine wants for that.
+/// Reads a store while the service writes to it; the engine needs a scratch directory for that.
 final class StoreFollowing {
   let store: RocksFollower
   private let scratch: String
@@ -19,7 +19,7 @@ final class StoreFollowing {
 
   deinit { Self.remove(scratch) }
 
-  /// Visits what is known of each device, once for each environment that it was seen in.
+  /// Visits the record of each device in each environment in which it has connected.
   func scanDevices(_ visit: (DeviceID, DeviceRecord) -> Void) throws {
     var failure: RecordError?
     try store.scan(.devices, prefix: Span()) { key, value in
@@ -39,12 +39,12 @@ final class StoreFollowing {
     let base = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
     var template = Array("\(base)/apus-log-XXXXXX".utf8CString)
     guard unsafe mkdtemp(&template) != nil else {
-      throw DirectoryProblem("cannot make a directory in \(base): set TMPDIR to another one")
+      throw DirectoryProblem("cannot create a directory in \(base): set TMPDIR to another")
     }
     return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// Removes a directory that holds files alone.
+  /// Removes a directory that contains only files.
   private static func remove(_ path: String) {
     if let directory = unsafe opendir(path) {
       while let entry = unsafe readdir(directory) {

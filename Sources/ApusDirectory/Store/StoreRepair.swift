@@ -3,19 +3,19 @@ package import ApusStore
 import Glibc
 import Synchronization
 
-// A data directory's store, as the operator meets it: whether there is the one that was there before, and what to do
-// when there is not.
+// Opens the store of a data directory, detects a missing or damaged one, and repairs it when the operator accepts the
+// loss.
 
 extension DataDirectory {
-  /// Says that this directory has had a store. Without it an unmounted volume would look like a new service, which
-  /// tells providers that all their tokens are dead.
+  /// Marks that this directory has had a store. Without it, an unmounted volume would look like a new service, and
+  /// providers would be told that all their device tokens are dead.
   private var storeMark: String { "\(path)/store.made" }
   private var storeFormatFile: String { "\(storePath)/FORMAT" }
 
-  /// Whether the store that was there is not.
+  /// Whether the directory had a store that is now missing.
   package var lacksItsStore: Bool { Files.exists(storeMark) && !Files.exists(storeFormatFile) }
 
-  /// Opens the store, or makes it where there never was one.
+  /// Opens the store, or creates it if the directory never had one.
   package func openStore(_ options: RocksOptions) throws -> RocksStore {
     guard !lacksItsStore else {
       throw DirectoryProblem(
@@ -35,8 +35,8 @@ extension DataDirectory {
     return store
   }
 
-  /// Notifications that wait in the store, of which every file was there and every record could be read. The service
-  /// must not run: opening the store replays its log.
+  /// The number of stored notifications, after checking that every file exists and every record can be read. The
+  /// service must not be running: opening the store replays its log.
   package func storedNotificationCount() throws -> Int {
     let store = try openStore(RocksOptions())
     defer { store.close() }
@@ -52,17 +52,17 @@ extension DataDirectory {
     return count
   }
 
-  /// What `acceptLoss` did.
+  /// The result of ``acceptLoss(nowSeconds:)``.
   package struct StoreRepair: Sendable {
-    /// Where the damaged files are; nil where there were none.
+    /// The directory with the copy of the damaged files; nil if there were none.
     package var copy: String?
-    /// Notifications that wait in the store now; nil where a new one is made with the next start.
+    /// The number of notifications now stored; nil if the next start creates a new store.
     package var notifications: Int?
-    /// What of the logs is lost, and what the engine said of what it left out.
+    /// What is lost from the logs, and the engine's messages about what it left out.
     package var messages: [String]
   }
 
-  /// Goes on with what can be read of the store, after a copy was made of all of it. The service must not run.
+  /// Copies the whole store, then keeps what can be read of it. The service must not be running.
   ///
   /// - Parameter nowSeconds: Unix seconds, for the copy's name.
   package func acceptLoss(nowSeconds: Int64) throws -> StoreRepair {
@@ -90,7 +90,7 @@ extension DataDirectory {
         messages: findings + tables + Self.shortfall(of: count, in: store) + messages.lines)
     } catch {
       guard case .corrupted(_, let detail) = error else { throw error }
-      // Not even the engine's list of its tables can be read.
+      // Even the engine's list of tables (MANIFEST) cannot be read.
       try removeStore()
       try DurableFile.remove(storeMark)
       return StoreRepair(
@@ -98,9 +98,9 @@ extension DataDirectory {
     }
   }
 
-  /// How many notifications are lost by the counters beside them, where these are more than there are.
+  /// A message with the number of lost notifications, if the store's counters show more pending than are stored.
   private static func shortfall(of count: Int, in store: RocksStore) -> [String] {
-    // What only a session had is counted as pending too.
+    // The counters also count notifications as pending that only a session held.
     guard let counters = try? store.readCounters(), let superseded = try? store.readSuperseded()
     else { return [] }
     let pending = counters.reduce(0) { $0 + Int($1.counters.pending) } - superseded.count
@@ -108,8 +108,9 @@ extension DataDirectory {
     return ["lost notifications, by the store's counters: \(pending - count) of \(pending)"]
   }
 
-  /// The engine writes new files when it opens a store, and never changes those that were there. So links are a copy,
-  /// however long the logs are. A journal goes on in its file, and the store may be a volume of its own.
+  /// When the engine opens a store, it writes new files and never changes existing ones, so hard links are a sufficient
+  /// copy, regardless of size. Journals must be copied because they are appended to, as must all files if the store is
+  /// a separate volume.
   private func copyStore(to copy: String) throws {
     try Files.makeDirectory(copy)
     for name in try storeFiles() where name != "LOCK" {
@@ -124,13 +125,13 @@ extension DataDirectory {
     for name in try storeFiles() { try DurableFile.remove("\(storePath)/\(name)") }
   }
 
-  /// Without folders: the root of a volume has `lost+found`.
+  /// Files only: the root of a volume contains the folder `lost+found`.
   private func storeFiles() throws -> [String] {
     try Files.names(in: storePath).filter { Files.isFile("\(storePath)/\($0)") }
   }
 }
 
-/// What the engine says while a store is opened, on any of its threads.
+/// Collects the engine's messages while it opens a store; the engine may call it on any thread.
 private final class Collected: Sendable {
   private let all = Mutex<[String]>([])
 

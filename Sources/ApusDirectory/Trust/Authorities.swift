@@ -1,12 +1,12 @@
 package import ApusTrust
 
-/// The authorities whose certificates are accepted: first the one that issues now, then those that it took over from.
+/// The trusted authorities: first the issuing one, then its predecessors.
 ///
-/// A connection remembers which of them vouched for its certificate, as a mark of eight bytes, and ends when that one
-/// is no longer trusted. Verifying certificates again would need their bytes, which are not kept for quiet devices.
+/// A connection keeps a mark of eight bytes of the authority that issued its certificate, and ends when that authority
+/// is no longer trusted. Verifying the certificate again would need its bytes, which dormant devices do not keep.
 package struct Authorities: Sendable, Equatable {
   package let certificates: [Certificate]
-  /// In the same order; see ``Certificate/authorityMark``.
+  /// In the order of ``certificates``; see ``Certificate/authorityMark``.
   package let marks: [UInt64]
 
   package init(_ certificates: [Certificate]) {
@@ -14,8 +14,8 @@ package struct Authorities: Sendable, Equatable {
     marks = certificates.map(\.authorityMark)
   }
 
-  /// Those that may have issued a certificate that was verified against all of them: the one that did, or all of them
-  /// where it came by way of an authority in between, whose certificate nobody keeps.
+  /// The marks of the authorities that may have issued a certificate that was verified against all of them: the one
+  /// that issued it directly, or all of them if an intermediate issued it, whose certificate is not kept.
   package func issuers(of certificate: Certificate) -> [UInt64] {
     guard certificates.count > 1 else { return marks }
     let issuer = certificates.indices.first {
@@ -25,7 +25,7 @@ package struct Authorities: Sendable, Equatable {
     return issuer.map { [marks[$0]] } ?? marks
   }
 
-  /// Whether all of them are trusted.
+  /// Whether all authorities with these marks are trusted.
   package func contain(_ others: [UInt64]) -> Bool { others.allSatisfy(contain) }
 
   package func contain(_ mark: UInt64) -> Bool { marks.contains(mark) }

@@ -1,7 +1,7 @@
 package import ApusCore
 package import ApusTrust
 
-/// What a certificate can be revoked by.
+/// The values by which a certificate can be revoked: its fingerprint, or its issuer and serial number.
 package struct CertificateNames: Sendable {
   package var fingerprint: CertificateFingerprint
   var place: CertificateFingerprint
@@ -16,7 +16,7 @@ package struct CertificateNames: Sendable {
   }
 }
 
-/// What is asked later of the certificate of the handshake, for its renewal.
+/// What the renewal of a certificate needs to know later about the one presented in the handshake.
 package struct PresentedCertificate: Sendable {
   /// Unix seconds.
   package var notBefore: Int64

@@ -2,17 +2,17 @@ package import ApusLog
 package import ApusTrust
 import Synchronization
 
-/// Certificates whose end is near: the service's own, its authorities', and those that providers and devices show.
+/// Certificates that expire soon: the service's own, its authorities', and those that providers and devices present.
 ///
-/// Each is warned of when 30, 7 and 1 days are left, once, and when it is over; and while it is near its end it is in
-/// the list that metrics are made of.
+/// Logs one warning for each when 30, 7 and 1 days are left, and when it has expired. Certificates that expire within
+/// 30 days are in the list for metrics.
 package final class ExpiryWatch: Sendable {
-  /// Days before the end at which somebody is told.
+  /// Days before expiry at which a warning is logged.
   package static let warningDays: [Int64] = [30, 7, 1, 0]
   package static var horizonSeconds: Int64 { warningDays[0] * 86_400 }
-  /// Certificates that are remembered; beyond it those that last longest are not.
+  /// The maximum number of certificates kept; when it is reached, expired ones are dropped and new ones ignored.
   static let capacity = 4096
-  /// Certificates that are known to have been looked at; 16 bytes each. Beyond it all are looked at again.
+  /// The maximum number of certificates known to be checked today, 16 bytes each; beyond it, all are checked again.
   static let seenCapacity = 65_536
 
   package enum Kind: String, Sendable {
@@ -25,11 +25,11 @@ package final class ExpiryWatch: Sendable {
   /// A certificate that ends within 30 days.
   package struct Entry: Sendable, Hashable {
     package var kind: Kind
-    /// What it names: a host, an authority, a bundle id, a device.
+    /// The subject: a host, an authority, a bundle id or a device.
     package var name: String
     /// Unix seconds.
     package var notAfter: Int64
-    /// Of the whole certificate, where it is known.
+    /// Of the whole certificate, if known.
     package var sha256: SHA256Digest?
 
     package init(kind: Kind, name: String, notAfter: Int64, sha256: SHA256Digest? = nil) {
@@ -41,11 +41,11 @@ package final class ExpiryWatch: Sendable {
   }
 
   private struct State {
-    /// With the days of the last warning.
+    /// The days of the last warning for each certificate.
     var warned: [Entry: Int64] = [:]
-    /// The certificate that a provider showed last, by the provider's name.
+    /// The certificate that each provider last presented, by the provider's name.
     var providers: [String: Entry] = [:]
-    /// Hashes of the certificates that were looked at on `day`.
+    /// Hashes of the certificates checked on `day`.
     var seen: Set<Int> = []
     var day: Int64 = 0
   }
@@ -55,8 +55,8 @@ package final class ExpiryWatch: Sendable {
 
   package init(log: Log) { self.log = log }
 
-  /// Whether a certificate has not been looked at on this day. To read one costs as much as a third of a handshake, and
-  /// a whole fleet would pay that at each connection in the last month of its certificates.
+  /// Whether a certificate has not been checked today. Parsing one costs as much as a third of a handshake, and in the
+  /// last month of its certificates a whole fleet would incur that with each connection.
   package func isNews(_ der: [UInt8], nowSeconds: Int64) -> Bool {
     let (hash, day) = (der.hashValue, nowSeconds / 86_400)
     return state.withLock { state in
@@ -68,12 +68,12 @@ package final class ExpiryWatch: Sendable {
     }
   }
 
-  /// Takes a look at a certificate; cheap for one that is not near its end.
+  /// Checks a certificate and logs a warning if one is due; cheap for one that does not expire soon.
   package func look(at entry: Entry, nowSeconds: Int64) {
     let left = entry.notAfter - nowSeconds
     if entry.kind == .provider { remember(entry) }
     guard left <= Self.horizonSeconds else { return }
-    // The nearest mark that was passed.
+    // The last threshold passed.
     let mark = Self.warningDays.last { left <= $0 * 86_400 } ?? Self.warningDays[0]
     let isNew = state.withLock { state in
       if let last = state.warned[entry] {
@@ -104,20 +104,19 @@ package final class ExpiryWatch: Sendable {
     }
   }
 
-  /// All that is remembered: the certificates of ``entries()``, and those that providers showed last, however long they
-  /// last.
+  /// All certificates kept: those of ``entries()``, and the one that each provider last presented, whenever it expires.
   package func known() -> [Entry] {
     let (warned, providers) = state.withLock { ($0.warned.keys, $0.providers) }
     return warned.filter { $0.kind != .provider } + providers.values
   }
 
-  /// Those of ``known()`` that others showed, the nearest end first.
+  /// Those of ``known()`` that providers and devices presented, the first to expire first.
   package func shown() -> [Entry] {
     known().filter { $0.kind == .provider || $0.kind == .device }
       .sorted { ($0.notAfter, $0.name) < ($1.notAfter, $1.name) }
   }
 
-  /// Forgets what ended more than a day ago: nobody can show it any more.
+  /// Drops certificates that expired more than a day ago: they can no longer be presented.
   private static func makeRoom(in state: inout State, nowSeconds: Int64) {
     state.warned = state.warned.filter { $0.key.notAfter > nowSeconds - 86_400 }
   }
@@ -131,12 +130,12 @@ package final class ExpiryWatch: Sendable {
     }
   }
 
-  /// All that end within 30 days, the nearest first.
+  /// All certificates that expire within 30 days, the first to expire first.
   package func entries() -> [Entry] {
     state.withLock { $0.warned.keys.sorted { $0.notAfter < $1.notAfter } }
   }
 
-  /// Forgets the service's own, which may have been replaced, for them to be looked at anew.
+  /// Drops the service's own certificates except the current ones, since they may have been replaced.
   func forgetOwn(besides current: [Entry]) {
     state.withLock { state in
       state.warned = state.warned.filter { entry, _ in
@@ -147,14 +146,14 @@ package final class ExpiryWatch: Sendable {
 }
 
 extension DataDirectory {
-  /// The service's own certificates, and those of its authorities.
+  /// The certificates of the service and its authorities.
   package func ownCertificates() throws -> [ExpiryWatch.Entry] {
     try namedCertificates().map {
       .init(kind: $0.kind, name: $0.name, notAfter: $0.certificate.notAfter)
     }
   }
 
-  /// The same, whole.
+  /// The same, with the certificates themselves.
   package func namedCertificates() throws
     -> [(kind: ExpiryWatch.Kind, name: String, certificate: Certificate)]
   {

@@ -1,11 +1,11 @@
 import ApusModel
 package import ApusTrust
 
-/// An authority that an operator has already, for `apus init`: an intermediate of a company's, say.
+/// An existing authority that an operator supplies to `apus init`, such as a company's intermediate.
 package struct OutsideAuthority: Sendable {
-  /// Its certificate first, then those that it comes from, as PEM.
+  /// Its certificate, followed by those of its issuers, as PEM.
   package var certificatesPEM: String
-  /// Its key; nil where that is kept elsewhere, and certificates are asked for by requests.
+  /// Its key; nil if the key is kept elsewhere and the authority signs certificate requests.
   package var keyPEM: String?
 
   package init(certificatesPEM: String, keyPEM: String?) {
@@ -15,32 +15,34 @@ package struct OutsideAuthority: Sendable {
 }
 
 extension DataDirectory {
-  /// What stands above an operator's own authority for servers and providers, its root last. Given to clients, for most
-  /// believe in roots alone; no door trusts it, or whatever else that root issues could come in.
+  /// The issuers of an operator's own authority for servers and providers, up to the root. Clients get the file,
+  /// because most trust only roots. No listener trusts it: otherwise everything that the root issues could connect.
   var aboveFile: String { "\(path)/authority/service-above.crt" }
 
-  /// What a client is given to check the service's certificate with.
+  /// The file that clients need to verify the service's certificate.
   package var clientAuthorityFile: String {
     let above = (try? Certificate.all(pem: Files.readText(aboveFile))) ?? []
     return above.contains(where: \.isSelfIssued) ? aboveFile : authorityCertificate(.service)
   }
 
-  /// What the service shows behind its own certificate: the link from an older authority where there is one, and else
-  /// the authority itself, so that a client that was given only a fingerprint can see both, and what is above it.
+  /// What the service presents after its own certificate. During a rotation: the newer authority's certificate, signed
+  /// by the older one. Otherwise: the authority's certificate and those of its issuers, for clients that know only a
+  /// fingerprint of one.
   func serviceChain() throws -> String {
     if Files.exists(linkFile) { return try Files.readText(linkFile) }
     let authority = try issuingCertificate(of: .service).pem
     guard Files.exists(aboveFile) else { return authority }
-    // A root proves nothing by being shown.
+    // Clients ignore a root that a server presents.
     let above = try Certificate.all(pem: Files.readText(aboveFile)).filter { !$0.isSelfIssued }
     return authority + above.map(\.pem).joined()
   }
 
+  /// The newer authority's certificate, signed by the older one.
   var linkFile: String { "\(path)/authority/service-link.crt" }
 
-  /// Takes an operator's own authority.
+  /// Installs an operator's own authority.
   ///
-  /// - Parameter trusted: Authorities that stay trusted beside it.
+  /// - Parameter trusted: Authorities that remain trusted.
   func adopt(
     _ outside: OutsideAuthority, as which: Authority, besides trusted: [Certificate] = [],
     nowSeconds: Int64
@@ -67,7 +69,7 @@ extension DataDirectory {
     let authority = try outside.keyPEM.map {
       try CertificateAuthority(certificate: own, key: PrivateKey(pem: $0))
     }
-    // The certificates first: until the key follows, an older one still has its own among them.
+    // Write the certificates first: until the key is replaced, the older key still matches one of them.
     let others = trusted.filter { $0 != own }
     try Files.write(
       ([own] + others).map(\.pem).joined(), to: authorityCertificate(which), isPrivate: false)
@@ -86,22 +88,22 @@ extension DataDirectory {
     }
   }
 
-  /// Whether an authority signs here. Otherwise certificates are asked for by requests.
+  /// Whether the authority's key is here. Otherwise it must sign certificate requests elsewhere.
   package func canIssue(as which: Authority) -> Bool { Files.exists(authorityKey(which)) }
 
-  /// The certificate of the authority that issues now: of several that are trusted, the one whose key is here, and else
-  /// the first. A key that cannot be read is said where something is to be signed with it: who is trusted does not
-  /// depend on it.
+  /// The certificate of the issuing authority: of several trusted ones, the one whose key is here, otherwise the first.
+  /// An unreadable key is not an error here, because trust does not depend on it; it is reported on signing.
   func issuingCertificate(of which: Authority) throws -> Certificate {
     if let own = try? authority(which) { return own.certificate }
     return try certificates(of: which)[0]
   }
 
-  // MARK: Asking for certificates
+  // MARK: Requesting certificates
 
-  /// Makes new keys for the service's own certificates, and a request for each, which `import` waits for.
+  /// Makes new keys for the service's own certificates, and a request for each. ``importCertificate(pem:nowSeconds:)``
+  /// takes the certificates.
   ///
-  /// - Returns: The files of the requests.
+  /// - Returns: The paths of the requests.
   func requestServerCertificates(names: [String]) throws -> [String] {
     try zip([serverFiles, serverRSAFiles], [nil, 2048]).map { files, rsaBits in
       let key = try Self.newKey(rsaBits: rsaBits)
@@ -112,10 +114,10 @@ extension DataDirectory {
     }
   }
 
-  /// Makes a key, and a request for a certificate of it from an authority elsewhere.
+  /// Makes a key and a certificate request for an external authority.
   ///
-  /// - Parameter name: What the key's file is called by.
-  /// - Returns: The request as PEM, and the key's file, where ``importCertificate(pem:nowSeconds:)`` finds it.
+  /// - Parameter name: The first part of the key's file name.
+  /// - Returns: The request as PEM, and the path of the key, where ``importCertificate(pem:nowSeconds:)`` finds it.
   package func requestCertificate(
     _ what: RequestedCertificate, name: String, rsaBits: Int?
   ) throws -> (pem: String, keyFile: String) {
@@ -133,20 +135,20 @@ extension DataDirectory {
     try rsaBits.map { try PrivateKey.generateRSA(bits: $0) } ?? .generateP256()
   }
 
-  // MARK: Taking certificates
+  // MARK: Importing certificates
 
-  /// What an imported certificate became.
+  /// An imported certificate, and where it was stored.
   package struct ImportedCertificate: Sendable {
     package var certificate: Certificate
     package var certificateFile: String
     package var keyFile: String
-    /// Whether it is one of the service's own.
+    /// Whether it is one of the service's own certificates.
     package var isOwn: Bool
   }
 
-  /// Takes a certificate that an authority elsewhere made of a request from here, and puts it beside its key.
+  /// Imports a certificate that an external authority issued for a request made here, and stores it beside its key.
   ///
-  /// - Parameter pem: The certificate, and behind it those that lead to the authority, if it did not issue it itself.
+  /// - Parameter pem: The certificate, followed by any intermediates up to the authority.
   package func importCertificate(pem: String, nowSeconds: Int64) throws -> ImportedCertificate {
     try changing {
       try requireProvisioned()
@@ -197,7 +199,7 @@ extension DataDirectory {
     (try? DeviceCertificate(certificate)) == nil ? .service : .devices
   }
 
-  /// - Parameter purpose: Nil: what its kind is for.
+  /// - Parameter purpose: Nil: the purpose that fits the certificate's kind.
   private func requireIssued(
     _ chain: [Certificate], by which: Authority, for purpose: Certificate.Purpose?
   ) throws {
@@ -213,7 +215,7 @@ extension DataDirectory {
           + ((purpose ?? (isServer ? .server : .client)) == .server
             ? "servers (extended key usage serverAuth)" : "clients (clientAuth)"))
     }
-    // What the doors would refuse must not look as if it were of use.
+    // Reject now what the listeners would refuse later.
     guard which == .service, !isServer, purpose == nil else { return }
     do {
       _ = try ProviderCertificate(certificate)
@@ -224,8 +226,8 @@ extension DataDirectory {
 }
 
 extension IdentityFiles {
-  /// A key that waits for its certificate.
+  /// A new key whose certificate has not been imported yet.
   var nextKey: String { "\(certificate.dropLast(".crt".count)).next.key" }
-  /// The request for that.
+  /// The certificate request for ``nextKey``.
   var request: String { "\(certificate.dropLast(".crt".count)).csr" }
 }

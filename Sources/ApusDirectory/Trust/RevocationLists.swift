@@ -2,16 +2,16 @@ import ApusCore
 package import ApusTrust
 
 extension DataDirectory {
-  /// The files of authorities' revocation lists.
+  /// The paths of the authorities' revocation lists, sorted.
   func revocationLists() throws(FileError) -> [String] {
     try Files.names(in: revocationListPath).filter { $0.hasSuffix(".crl") || $0.hasSuffix(".pem") }
       .sorted().map { "\(revocationListPath)/\($0)" }
   }
 
-  /// What the authorities of this service took back, by issuer and serial number.
+  /// The certificates that the authorities' lists revoke, by issuer and serial number.
   ///
-  /// A list that cannot be believed stops the whole: going on without it would let in what it revokes. One that is
-  /// overdue still counts, for certificates do not come back (RFC 5280, section 5.3.1, but for "hold").
+  /// A list that cannot be verified is an error for the whole reload: ignoring it would admit what it revokes. An
+  /// outdated list still applies, because revocation is permanent (RFC 5280, section 5.3.1, except certificateHold).
   func revokedPlaces() throws(DirectoryProblem) -> [CertificateFingerprint] {
     let files: [String]
     do { files = try revocationLists() } catch { throw DirectoryProblem("\(error)") }
@@ -29,7 +29,7 @@ extension DataDirectory {
     return places
   }
 
-  /// The certificates in an authority's file: its own, and those that lead to its root.
+  /// The trusted certificates in an authority's file.
   package func certificates(of which: Authority) throws(DirectoryProblem) -> [Certificate] {
     let file = authorityCertificate(which)
     do {

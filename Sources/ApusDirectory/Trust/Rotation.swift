@@ -3,23 +3,23 @@ package import ApusModel
 import ApusStore
 package import ApusTrust
 
-/// What can be replaced while the service runs and what was issued stays good.
+/// What can be replaced while the service runs. Whatever was issued before remains valid.
 package enum Rotation: String, Sendable, CaseIterable {
-  /// The service's own certificates, with new keys, under the names that they have.
+  /// The service's own certificates, with new keys and the same names.
   case server
   /// The authority for servers and providers.
   case serviceAuthority = "service-authority"
   /// The authority for devices.
   case deviceAuthority = "device-authority"
-  /// What device tokens are sealed with.
+  /// The key that seals device tokens.
   case sealingKey = "sealing-key"
 }
 
 extension DataDirectory {
-  /// The service's own certificates anew: new keys, the same names, by the authority that issues now.
+  /// Replaces the service's own certificates, with new keys, issued by the current authority.
   ///
-  /// - Parameter names: In place of those that they have.
-  /// - Returns: The requests for them, where the authority's key is kept elsewhere; else nothing.
+  /// - Parameter names: The names in the certificates; empty keeps the current ones.
+  /// - Returns: The paths of the requests, if the authority's key is kept elsewhere; otherwise empty.
   @discardableResult
   package func rotateServer(names: [String] = [], nowSeconds: Int64) throws -> [String] {
     try changing {
@@ -34,7 +34,8 @@ extension DataDirectory {
     }
   }
 
-  /// Another key for new device tokens. Tokens of the older ones stay good; a device that connects gets the new ones.
+  /// Adds a key for new device tokens. Tokens sealed with older keys remain valid; devices get new tokens when they
+  /// connect.
   package func rotateSealingKey() throws -> UInt8 {
     try changing {
       try requireProvisioned()
@@ -50,21 +51,21 @@ extension DataDirectory {
     }
   }
 
-  /// Another authority, which issues from now on; the older ones are trusted until
+  /// Adds an authority that issues from now on. The older ones remain trusted until
   /// ``finishRotation(of:locksOut:nowSeconds:)``.
   ///
-  /// Of the authority for servers the older one signs the newer, and the service shows that beside its new certificate:
-  /// who knows only the old authority (providers, devices) goes on without a change, and has time to learn the new one.
+  /// The older service authority signs the newer one, and the service presents that certificate with its new one.
+  /// Providers and devices that know only the older authority can still connect, and have time to get the new one.
   ///
-  /// - Parameter outside: The operator's own, which is not made here. Its clients must know it before: no other
-  ///   authority speaks for it.
+  /// - Parameter outside: An authority that the operator supplies; nil creates one. Clients must know a supplied
+  ///   service authority beforehand, because the older one does not sign it.
   package func rotateAuthority(
     _ which: Authority, to outside: OutsideAuthority? = nil, nowSeconds: Int64
   ) throws -> Certificate {
     try changing {
       try requireProvisioned()
       let trusted = try certificates(of: which)
-      // Before the change: a certificate that is issued in between counts as one of the older authority.
+      // Before the change: a certificate issued in between counts as issued by the older authority.
       if which == .devices {
         try Files.write("\(nowSeconds)\n", to: rotationTimeFile, isPrivate: false)
       }
@@ -86,7 +87,7 @@ extension DataDirectory {
         let link = try old.crossSign(new, validity: Validity(now: nowSeconds, days: 825))
         try Files.write(link.pem, to: linkFile, isPrivate: false)
       }
-      // The certificates first: until the key follows, the old one still has its own among them.
+      // Write the certificates first: until the key is replaced, the old key still matches one of them.
       try Files.write(
         ([new.certificate] + trusted).map(\.pem).joined(), to: authorityCertificate(which),
         isPrivate: false)
@@ -96,7 +97,7 @@ extension DataDirectory {
     }
   }
 
-  /// What ``finishRotation(of:locksOut:nowSeconds:)`` did.
+  /// The result of ``finishRotation(of:locksOut:nowSeconds:)``.
   package struct FinishedRotation: Sendable {
     /// The authorities that are no longer trusted.
     package var dropped: [Certificate]
@@ -104,10 +105,10 @@ extension DataDirectory {
     package var lockedOut: [DeviceID]
   }
 
-  /// Ends the trust in the authorities that came before, and in everything that they issued.
+  /// Stops trusting the older authorities and everything that they issued.
   ///
-  /// - Parameter locksOut: Whether to do it although known devices have no certificate of the new authority yet; else
-  ///   that throws ``DevicesWithoutCertificate``.
+  /// - Parameter locksOut: Whether to lock out known devices that have no certificate of the new authority yet. If
+  ///   false and there are such devices, throws ``DevicesWithoutCertificate``.
   package func finishRotation(
     of which: Authority, locksOut: Bool = false, nowSeconds: Int64
   ) throws -> FinishedRotation {
@@ -130,14 +131,14 @@ extension DataDirectory {
     }
   }
 
-  /// Since when the devices' authority issues that issues now, Unix seconds, while older ones are trusted beside it.
+  /// Contains the time from which the current device authority issues, Unix seconds. It exists while older ones are
+  /// trusted too.
   private var rotationTimeFile: String { "\(path)/authority/devices.since" }
 
   /// The devices whose newest known certificate is of an authority that ``finishRotation(of:locksOut:nowSeconds:)``
   /// drops, so that they could no longer connect. The service may be running.
   ///
-  /// What the store knows of a device is since when its newest certificate is valid: those that are issued here begin
-  /// an hour before they are made.
+  /// The store has the start of validity of each device's newest certificate: an hour before its issue, if issued here.
   package func devicesOfOlderAuthority() throws -> [DeviceID] {
     let trusted = try certificates(of: .devices)
     guard trusted.count > 1, Files.exists(storePath) else { return [] }
@@ -148,7 +149,7 @@ extension DataDirectory {
     let retired = try trust(generation: 1, allowsES512: false).directory
     var devices: Set<DeviceID> = []
     try StoreFollowing(storePath).scanDevices { device, record in
-      // One of the new authority that was made in the same second counts too: better one too many.
+      // Also counts a certificate that the new authority issued in the same second: one too many is safer.
       if record.issuedSeconds <= since - hour, retired.retiredMilliseconds(of: device) == nil {
         devices.insert(device)
       }
@@ -156,7 +157,8 @@ extension DataDirectory {
     return devices.sorted { $0.text < $1.text }
   }
 
-  /// "Apus device authority" is followed by "Apus device authority 2": two of one name would be taken for each other.
+  /// "Apus device authority" is followed by "Apus device authority 2": two authorities with the same name would be
+  /// confused.
   private static func successorName(of name: String) -> String {
     guard let space = name.lastIndex(of: " "),
       let number = Int(name[name.index(after: space)...])
@@ -165,7 +167,7 @@ extension DataDirectory {
   }
 }
 
-/// Finishing the rotation would lock out devices, which somebody must want.
+/// Finishing the rotation would lock out devices, which needs explicit confirmation.
 package struct DevicesWithoutCertificate: Error, CustomStringConvertible {
   package var devices: [DeviceID]
 

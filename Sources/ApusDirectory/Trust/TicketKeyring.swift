@@ -3,25 +3,25 @@ import ApusLoop
 package import ApusTLS
 import ApusWire
 
-/// The keys of session tickets, which the data directory keeps: when a service starts again all of its devices come at
-/// once, and each resumes its session at less than the cost of a handshake with certificates.
+/// The keys of session tickets, kept in the data directory: after a restart all devices reconnect at once, and
+/// resuming a session costs less than a handshake with certificates.
 ///
-/// Whoever has these keys can pass for a device whose ticket he saw; whoever can read them can read the authorities'
-/// keys beside them.
+/// With these keys, an attacker could impersonate a device whose ticket it has seen; anyone who can read the file can
+/// read the authorities' keys too.
 package struct TicketKeyring: Sendable {
   package let keys: TicketKeys
-  /// Nil: they end with the process.
+  /// Nil: the keys are kept in memory only.
   private let path: String?
   private let log: Log
   private let nowSeconds: @Sendable () -> Int64
 
-  /// Seconds for which one key seals session tickets: RFC 8446 lets a ticket live 7 days, and RFC 5077, section 5.5,
-  /// asks for a limited lifetime of the key.
+  /// Seconds for which one key seals session tickets. RFC 8446 allows tickets to live 7 days; RFC 5077, section 5.5,
+  /// requires a limited lifetime of the key.
   static let sealingSeconds: Int64 = 12 * 3600
-  /// Seconds after which a key opens no more tickets: it was the newest, and then two others were.
+  /// Seconds after which a key no longer opens tickets: one period as the newest key, then two more.
   static let openingSeconds = 3 * sealingSeconds
 
-  /// - Parameter path: The file; nil: nothing is kept.
+  /// - Parameter path: The file; nil keeps the keys in memory only.
   package init(
     path: String?, log: Log,
     nowSeconds: @escaping @Sendable () -> Int64 = { EventLoop.wallClockMilliseconds() / 1000 }
@@ -31,11 +31,11 @@ package struct TicketKeyring: Sendable {
     self.nowSeconds = nowSeconds
     let now = nowSeconds()
     keys = TicketKeys(kept: path.map { Self.read($0, now, log) } ?? [], nowSeconds: now)
-    // A new file, or one from which keys were left out.
+    // The file is new, or some of its keys were dropped.
     if isDue { rotate() } else { save() }
   }
 
-  /// Makes a new key where the newest has sealed for long enough.
+  /// Makes a new key if the newest has reached the end of its sealing period.
   package func rotateIfDue() { if isDue { rotate() } }
 
   private var isDue: Bool {
@@ -50,7 +50,7 @@ package struct TicketKeyring: Sendable {
 
   // MARK: The file
 
-  /// A key a line, newest first: when it was made, in seconds since 1970, and its bytes.
+  /// One key per line, newest first: its creation time (seconds since 1970) and its bytes.
   private static func read(_ path: String, _ nowSeconds: Int64, _ log: Log) -> [TicketKeys.Key] {
     guard Files.exists(path) else { return [] }
     do {
@@ -64,10 +64,10 @@ package struct TicketKeyring: Sendable {
         }
         return key
       }
-      // One of the future is of a clock that was wrong: nobody knows its age.
+      // A creation time in the future came from a wrong clock, so the key's age is unknown: drop it.
       return keys.filter { (0..<openingSeconds).contains(nowSeconds - $0.madeSeconds) }
     } catch {
-      // Without them all is well, but dearer for an hour.
+      // Not fatal: devices make full handshakes instead of resuming their sessions.
       log(
         .warning, "session ticket keys unreadable, made new ones", .text("file", path),
         .text("reason", "\(error)"))

@@ -2,15 +2,15 @@ package import ApusCore
 package import ApusModel
 package import ApusTrust
 
-/// What connections and requests are judged by: immutable, and replaced as a whole.
+/// The data that authenticates and authorizes connections and requests: immutable, replaced as a whole.
 package struct Trust: Sendable {
   package var directory: Directory
-  /// By `ProviderKey.index`.
+  /// Indexed by `ProviderKey.index`.
   package var verifiers: [ProviderKeyVerifier]
   package var sealingKeys: TokenSealingKeys
-  /// Whose certificates providers may show; the directory has their marks.
+  /// The authorities trusted for provider certificates; the directory has their marks.
   package var serviceAuthorities: Authorities
-  /// Whose certificates devices may show.
+  /// The authorities trusted for device certificates.
   package var deviceAuthorities: Authorities
 
   package init(
@@ -24,7 +24,7 @@ package struct Trust: Sendable {
     self.deviceAuthorities = deviceAuthorities
   }
 
-  /// Whose certificates a listener of that kind accepts.
+  /// The authorities that a listener of that kind trusts.
   package func authorities(of kind: ListenerKind) -> Authorities {
     kind == .courier ? deviceAuthorities : serviceAuthorities
   }

@@ -3,7 +3,7 @@ package import ApusLog
 import ApusLoop
 import Synchronization
 
-/// The trust data in force is older than what the files say, because they could not be taken up.
+/// The trust data in use is older than the files, because a reload failed.
 package struct TrustStaleness: Sendable, Equatable {
   /// When the first reload failed, Unix milliseconds.
   package var sinceMilliseconds: Int64
@@ -11,13 +11,13 @@ package struct TrustStaleness: Sendable, Equatable {
   package var reason: String
 }
 
-/// Reads what trust is made of, anew each time, and keeps count of the generations.
+/// Reads the trust data, and numbers its generations.
 package final class TrustLoader: Sendable {
   private let directory: DataDirectory
   private let allowsES512: Bool
   private let log: Log
   private let audit: AuditLog
-  /// That of the last snapshot.
+  /// The generation of the last snapshot.
   private let generation = Mutex<UInt64>(0)
   private let stale = Mutex<TrustStaleness?>(nil)
 
@@ -28,7 +28,9 @@ package final class TrustLoader: Sendable {
     self.audit = audit
   }
 
-  /// Throws what is wrong with the data directory, in words for the operator.
+  /// Reads the trust data.
+  ///
+  /// - Throws: What is wrong with the data directory, for the operator.
   package func load() throws -> Trust {
     try generation.withLock { generation in
       let trust = try directory.trust(
@@ -38,11 +40,11 @@ package final class TrustLoader: Sendable {
     }
   }
 
-  /// Since when the trust data in force is older than the files, and why they were not taken up.
+  /// Since when the trust data in use is older than the files, and why the reload failed; nil if it is current.
   package var staleness: TrustStaleness? { stale.withLock { $0 } }
 
-  /// Reads it again. False where something is wrong with it: everybody goes on with what they have, and the reason is
-  /// logged when it is a new one.
+  /// Reads the trust data again. If that fails, returns false: the previous data stays in use, and a new reason is
+  /// logged.
   package func reload(_ use: (Trust) throws -> Void) -> Bool {
     do {
       let trust = try load()
@@ -64,7 +66,7 @@ package final class TrustLoader: Sendable {
     }
   }
 
-  /// Remembers why the last reload failed; false where the one before failed for the same reason.
+  /// Records why the last reload failed; false if the one before failed for the same reason.
   private func isNews(_ reason: String) -> Bool {
     stale.withLock { stale in
       guard stale?.reason != reason else { return false }

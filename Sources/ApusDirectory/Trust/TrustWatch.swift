@@ -2,14 +2,14 @@ import ApusCore
 package import ApusLog
 package import ApusLoop
 
-/// Looks at what trust is made of, and says when some of it changed.
+/// Watches the files of the trust data, and reloads them when one changes.
 ///
-/// A revocation must bite within a second, whoever wrote it: a command, an operator's editor, or the authority's tool
-/// that puts a new list into `crls`. Four times a second the files are asked for their stamps, which costs some ten
-/// calls of the system; they are read only when a stamp is another one. inotify would save those calls and lose events
-/// on network file systems.
+/// A revocation must apply within a second, whether it comes from a command, an editor, or the authority's tool that
+/// writes a new list into `crls`. The watch compares the files' stamps four times a second, which costs about ten
+/// system calls, and reads the files only if a stamp has changed. inotify would save those calls, but misses events on
+/// network file systems.
 ///
-/// It has a loop and a thread of its own: reading and checking files must not hold up those that serve.
+/// It has its own loop and thread: reading and checking files must not delay the threads that serve.
 @safe package final class TrustWatch: @unchecked Sendable {
   static let periodMilliseconds: UInt64 = 250
 
@@ -26,9 +26,9 @@ package import ApusLoop
   private var hourly: LoopTimer?
 
   /// - Parameters:
-  ///   - stamps: From before the trust data was read that is in force.
-  ///   - reloads: Called on the loop's thread; false where it failed, to be called again. What is changed while it
-  ///     runs is seen the next time.
+  ///   - stamps: Taken before the current trust data was read.
+  ///   - reloads: Called on the loop's thread; returns false if it failed and must be retried. Changes made while it
+  ///     runs are detected the next time.
   package init(
     _ directory: DataDirectory, _ identity: DirectoryIdentity, _ expiries: ExpiryWatch,
     since stamps: [FileStamp], log: Log, reloads: @escaping @Sendable () -> Bool
@@ -58,12 +58,12 @@ package import ApusLoop
     isLost = loss != nil
     let now = directory.trustStamps()
     guard now != stamps || retry.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
-    // Before they are read: a change in between is one more change.
+    // Set before reading: a change during the reload must trigger another one.
     stamps = now
     reload()
   }
 
-  /// As if something had changed. On the loop's thread.
+  /// Reloads as if a file had changed. Call it on the loop's thread.
   package func reload() {
     if reloads() {
       retry.succeeded()
@@ -74,7 +74,7 @@ package import ApusLoop
   }
 
   private func lookAtOwnCertificates() {
-    // What cannot be read has been told of where it was to be used.
+    // Unreadable files are reported where they are used.
     guard let own = try? directory.ownCertificates() else { return }
     expiries.forgetOwn(besides: own)
     for entry in own {
@@ -90,14 +90,14 @@ package import ApusLoop
 }
 
 extension DataDirectory {
-  /// The stamps of everything that ``trust(generation:allowsES512:)`` reads. Files of which there may be many, the
-  /// public halves of keys, count by their folder: they are made and replaced in it, never written over.
+  /// The stamps of all files that ``trust(generation:allowsES512:)`` reads. The stamp of the folder covers the public
+  /// keys, of which there may be many: they are created and replaced in it, never overwritten in place.
   package func trustStamps() -> [FileStamp] {
     var paths = [directoryFile, sealingFile, "\(path)/keys", "\(path)/authority"]
     for authority in [Authority.service, .devices] { paths.append(authorityCertificate(authority)) }
     paths += [serverFiles, serverRSAFiles].flatMap { [$0.certificate, $0.key] }
     paths.append(revocationListPath)
-    // A folder that cannot be listed makes the reload fail, which is tried again.
+    // If the folder cannot be listed, the reload fails and is retried.
     paths += (try? revocationLists()) ?? []
     return paths.map(FileStamp.init)
   }

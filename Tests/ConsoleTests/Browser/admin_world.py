@@ -1,4 +1,4 @@
-"""What a service knows that its mock shows: devices, keys, certificates, and what became of notifications."""
+"""The state of the mocked administration: devices, keys, certificates, and the ledger of notifications."""
 
 import math
 import threading
@@ -108,7 +108,7 @@ class World:
         )
 
     def push(self, to, minutes=0, states=("Received by APNs", "Sent to Device", "Delivered to Device")):
-        """A notification with what became of it, in the ledger; returns its apns-id."""
+        """Adds a notification and its states to the ledger; returns its apns-id."""
         now = int((time.time() - 60 * minutes) * 1000)
         ids = {"id": identity(), "unique_id": identity()}
         for index, state in enumerate(states):

@@ -16,7 +16,7 @@ class Inbox(PageCase):
         self.expect("20 pushes", ".total")
 
     def test_rows_do_not_overlap_behind_another_view(self):
-        # The list is made while another view is shown, where no style sheet tells how high its rows are.
+        # The list is created while another view is shown, when styles give its rows no height.
         browser = self.show("devices")
         browser.run("location.hash = '#/inbox'")
         browser.wait("document.querySelectorAll('.row').length > 5")
@@ -65,7 +65,7 @@ class Inbox(PageCase):
         browser = self.show()
         browser.type("#search", "type:background")
         browser.wait("document.querySelector('.total').textContent === '1 push'")
-        # What arrives meanwhile is shown only if the service says that it matches.
+        # Pushes that arrive meanwhile are shown only if the service says that they match.
         self.world.add({"pushType": "background", **samples.with_payload({"aps": {"alert": "wanted"}})})
         self.world.add({"pushType": "alert", **samples.with_payload({"aps": {"alert": "unwanted"}})})
         browser.wait(f"{AT_TOP} === 'wanted'")
@@ -101,7 +101,7 @@ class Inbox(PageCase):
     def test_says_what_failed(self):
         self.expected_complaints = ["500"]
         browser = self.show()
-        self.world.pushes.append({"number": 99})  # What the mock fails on.
+        self.world.pushes.append({"number": 99})  # The mock fails on this push.
         browser.type("#search", "order")
         browser.wait("document.querySelector('.empty:not([hidden])')?.innerText.includes('KeyError')")
 
@@ -118,7 +118,7 @@ class Many(PageCase):
         self.expect("10,000 pushes", ".total")
         self.world.add({})
         self.expect("10,001 pushes", ".total")
-        # The service drops old ones for new ones.
+        # The service drops old pushes for new ones.
         with self.world.lock:
             del self.world.pushes[:5000]
         self.world.add({})
@@ -127,13 +127,13 @@ class Many(PageCase):
     def test_ten_thousand(self):
         browser = self.show()
         self.assertLess(self.rows(), 60)
-        # To the end, page by page, as somebody who holds the key.
+        # Scroll to the end, page by page, as with a held key.
         browser.wait("""(() => { const list = document.querySelector('.scroller'); list.scrollTop = list.scrollHeight;
           return document.querySelector('.total').textContent === '10,000 pushes'
             && document.querySelector('.row[data-at="9999"]') !== null })()""")
         self.assertLess(self.rows(), 60)
         self.becomes("document.querySelector('.row').getAttribute('aria-setsize')", "10000")
-        # Each frame of a fast ride draws what is in sight.
+        # Each frame of fast scrolling draws the visible rows.
         missing = browser.run_async("""const done = arguments[0]; const list = document.querySelector('.scroller')
           let step = 0; let missing = 0
           const next = () => { if (step++ === 60) { done(missing); return }
@@ -195,7 +195,7 @@ class Keyboard(PageCase):
         browser.press("Enter")
         browser.wait("document.activeElement.id === 'push-title'")
         self.becomes("location.hash", "#/inbox/19")
-        # With a push open, moving shows the next one.
+        # While a push is open, moving the selection opens the next one.
         browser.press("j")
         browser.wait("document.querySelector('.detail-head')?.innerText.includes('No. 18')")
         browser.press("Escape")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The administration of `apus serve` as far as the page needs it, in the shapes of its description.
+"""A mock of the administration API of `apus serve`, as far as the page needs it.
 
-    Tests/ConsoleTests/Browser/mock_admin.py [--port 8027]    # and open it; the token is "all", or "read"
+    Tests/ConsoleTests/Browser/mock_admin.py [--port 8027]    # open it in a browser; tokens are "all" and "read"
 """
 
 import argparse
@@ -160,7 +160,7 @@ class Handler(mock_service.Handler):
 
 
 def start(port=0):
-    """A service of its own: (its world, its address)."""
+    """Starts a new service: (its world, its address)."""
     world = World()
     return world, mock_service.serve(Handler, world, port)
 

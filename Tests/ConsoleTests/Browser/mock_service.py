@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The API of `apus dev` as far as the page needs it, with pushes that somebody made up: what a real service would
-take minutes to come to (ten thousand pushes, a thousand a second, answers that are late) is there at once.
+"""A mock of the API of `apus dev`, as far as the page needs it, with made-up pushes. It provides at once what a real
+service would need minutes for: ten thousand pushes, a thousand per second, late responses.
 
-    Tests/ConsoleTests/Browser/mock_service.py [--port 8026] [--pushes 10000]    # and open it in a browser
+    Tests/ConsoleTests/Browser/mock_service.py [--port 8026] [--pushes 10000]    # open it in a browser
 """
 
 import argparse
@@ -22,7 +22,7 @@ TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".s
 
 
 def policy():
-    """The page's policy, as the program has it."""
+    """The content security policy of the program."""
     text = (SOURCES / "DevAssets.swift").read_text()
     literal = re.search(r"contentSecurityPolicy =\s*((?:\"[^\"]*\"\s*\+?\s*)+)", text).group(1)
     return "".join(re.findall(r'"([^"]*)"', literal))
@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def parts(self):
-        """The path's segments, the query, and the content as JSON, or as text where it says that it is."""
+        """The path segments, the query, and the content: text if the content type is text, otherwise JSON."""
         url = urllib.parse.urlsplit(self.path)
         length = int(self.headers.get("content-length") or 0)
         content = self.rfile.read(length)
@@ -72,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
                 return self.asset("index.html" if parts == [""] else parts[-1])
             wanted = f"Bearer {self.world.password}"
             if self.world.password and parts[2] != "console" and self.headers.get("authorization") != wanted:
-                raise Refusal(401, "unauthorized", "the password is another one")
+                raise Refusal(401, "unauthorized", "the password is wrong")
             if parts[2] == "events":
                 return self.events()
             with self.world.lock:
@@ -277,18 +277,18 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request, client_address):
-        pass  # A browser drops connections as it pleases; what fails in an answer is answered.
+        pass  # Browsers drop connections at any time; errors of handlers are sent as responses.
 
 
 def serve(handler, world, port=0):
-    """Answers on a port that is free, or on that one; returns the address."""
+    """Serves on the port, or on a free one if it is 0; returns the address."""
     server = Server(("127.0.0.1", port), type("OneHandler", (handler,), {"world": world}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}/"
 
 
 def start(pushes=0, port=0):
-    """A service of its own: (its world, its address)."""
+    """Starts a new service: (its world, its address)."""
     world = World(pushes)
     return world, serve(Handler, world, port)
 

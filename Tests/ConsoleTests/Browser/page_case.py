@@ -1,4 +1,4 @@
-"""What the tests of the page have in common: a browser, and a mock service for each test."""
+"""The base of the page's tests: one browser, and a mock service for each test."""
 
 import atexit
 import unittest
@@ -11,7 +11,7 @@ VIEWS = ["inbox", "compose", "devices", "faults", "violations", "tokens", "statu
 
 
 class PageCase(Eventually, unittest.TestCase):
-    """One browser for all; each test has a service of its own, and so a page that knows nothing of the one before."""
+    """All tests share a browser; each test has its own service, and so a page without state from earlier tests."""
 
     browser = None
     pushes = 20
@@ -45,8 +45,8 @@ class PageCase(Eventually, unittest.TestCase):
         return self.browser
 
     def call_after_click(self, text, method, path):
-        """The body of the call that a form's button makes. The page may be redrawn between the look for the button and
-        the click, which then lands elsewhere: a person would click again."""
+        """Clicks a form's button and returns the body of the call that it makes. If the page is redrawn between finding
+        the button and the click, the click misses it: so click again, as a person would."""
         for _ in range(3):
             self.browser.click("button[type=submit]", text)
             if (body := self.find_call(method, path, 300)) is not None:
@@ -63,7 +63,7 @@ class PageCase(Eventually, unittest.TestCase):
         return None
 
     def call_of(self, method, path):
-        """The body of a call that the page is about to make, or made."""
+        """Waits for a call of the page and returns its body."""
         if (body := self.find_call(method, path, 2000)) is not None:
             return body
         self.fail(f"{method} {path} was not called; there were {self.world.calls}")

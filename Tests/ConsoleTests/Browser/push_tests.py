@@ -142,7 +142,7 @@ class BadInput(PageCase):
         browser.wait("document.querySelector('.payload .control')")
         self.expect("U+202E", ".payload")
         self.expect("U+202E", ".row .title")
-        # On the phone it is as it would be there; the time behind it still stands to the right of the app's name.
+        # The phone shows it as a real one would; the time is still to the right of the app's name.
         order = browser.run("""const box = (one) => document.querySelector(one).getBoundingClientRect().left
           return box('.card .app') < box('.card time')""")
         self.assertTrue(order)
@@ -208,7 +208,7 @@ class Looks(PageCase):
         )
 
     def contrast(self, ink, ground):
-        """Of two colours of the style sheet: WCAG 2.2, "contrast ratio"."""
+        """The contrast ratio (WCAG 2.2) of two colours of the style sheet."""
 
         def luminance(name):
             text = self.browser.run(

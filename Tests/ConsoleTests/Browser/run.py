@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page in a browser, against the mock service. `run.py inbox_tests.Inbox.test_live ...` runs some of the tests."""
+"""Tests of the page in a browser, against the mock service. `run.py inbox_tests.Inbox.test_live ...` runs some."""
 
 import sys
 import unittest

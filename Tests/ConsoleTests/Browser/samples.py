@@ -1,4 +1,4 @@
-"""Pushes, devices and figures in the shapes of the API, for the tests of the page."""
+"""Pushes, devices and figures as the API returns them, for the tests of the page."""
 
 import base64
 import json
@@ -43,7 +43,7 @@ def rendering(**parts):
 
 
 def with_payload(payload, **parts):
-    """A push with that payload, which is a value or a text."""
+    """A push with a payload, given as a value or as text."""
     text = payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False)
     value = None if isinstance(payload, str) else payload
     alert = (value or {}).get("aps", {}).get("alert", {}) if isinstance(value, dict) else {}
@@ -138,7 +138,7 @@ def ordinary(number, now=None):
 
 
 def bad():
-    """What somebody may send so that the page breaks, or shows what is not so. Each has a name in its title."""
+    """Pushes that try to break the page or make it show something false. The title of each names it."""
 
     def alert(title, body=""):
         return with_payload({"aps": {"alert": {"title": title, "body": body}}})
@@ -183,7 +183,7 @@ def bad():
 
 
 def of(body, answer):
-    """A push as the composer sent it."""
+    """The push for a request of the composer."""
     try:
         payload = json.loads(body["payload"])
     except ValueError:

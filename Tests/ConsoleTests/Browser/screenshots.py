@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes a picture of each view of the console, of a stand-in and of a service that have something to show:
-`screenshots.py PROGRAM FOLDER`. `make screenshots` calls it, with the Python that has aioapns."""
+"""Makes screenshots of all views of the console, for `apus dev` and `apus serve` with sample data:
+`screenshots.py PROGRAM FOLDER`. `make screenshots` runs it with the Python that has aioapns."""
 
 import json
 import pathlib
@@ -27,7 +27,7 @@ PUSHES = [
     ("tablet", BOARDING),
     ("phone", BOARDING),
 ]
-# Name, view, what must be seen, and whether it is dark.
+# Name, view, selector that must be visible, dark mode.
 VIEWS = [
     ("inbox", "inbox/{boarding}", ".way", False),
     ("refused", "inbox/{refused}", ".detail .armed", False),
@@ -41,7 +41,7 @@ VIEWS = [
 
 
 def prepare(stand_in):
-    """Sends what the pictures show; returns the numbers of two pushes."""
+    """Sends the pushes of the screenshots; returns the numbers of two of them."""
     stand_in.call("PATCH", "devices/tablet", {"language": "de"})
     stand_in.send(*[(stand_in.token(device), payload) for device, payload in PUSHES])
     live = {"device": "phone", "topic": f"{stand_in.topic}.push-type.liveactivity", "pushType": "liveactivity"}
@@ -98,7 +98,7 @@ def take(browser, stand_in, folder, numbers):
         print(folder / f"{name}.png")
 
 
-# The same of the service: name, view, what must be seen, whether it is dark, and width and height.
+# The same for `apus serve`: name, view, selector that must be visible, dark mode, width and height.
 SERVICE_VIEWS = [
     ("overview", "overview", ".chart .line", False, (1280, 800)),
     ("overview-dark", "overview", ".chart .line", True, (1280, 800)),
@@ -108,12 +108,12 @@ SERVICE_VIEWS = [
     ("narrow-overview", "overview", ".chart .line", False, (360, 740)),
     ("narrow-ledger", "ledger/{notification}", ".way", False, (360, 740)),
 ]
-# Long enough for lines: the service measures every ten seconds.
+# Long enough for charts: the service takes a sample every ten seconds.
 TRAFFIC_SECONDS = 70
 
 
 def serve_something(serving):
-    """Has the service do what the pictures show; returns a device, and a notification."""
+    """Makes the traffic of the screenshots; returns a device and a notification."""
     tokens = [serving.token] + [serving.add_device()[0] for _ in range(3)]
     serving.say("app", "--add", "com.example.two")
     end, number = time.monotonic() + TRAFFIC_SECONDS, 0
@@ -139,7 +139,7 @@ def take_service(browser, serving, folder):
         if path == "overview":
             browser.click(".segments button", "10 min")
             browser.wait("document.querySelectorAll('.chart .line').length === 7")
-            # Rates come with the second figures.
+            # Rates appear with the second response.
             browser.wait("!document.querySelectorAll('.figure')[1].textContent.includes('–')")
             browser.run("document.querySelector('main').scrollTop = 0")
         browser.screenshot(folder / f"{name}.png")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The console of a real `apus serve` with a real device. `serve_tests.py PROGRAM [tests]`."""
+"""Tests of the console of a real `apus serve` with a real device. `serve_tests.py PROGRAM [tests]`."""
 
 import sys
 import unittest
@@ -89,7 +89,7 @@ class Console(Eventually, unittest.TestCase):
         browser.click("button", f"Revoke {key}")
         browser.accept()
         browser.wait("document.querySelector('.rows .badge.bad')?.textContent === 'revoked'")
-        # The service takes up such a change within a second.
+        # The service applies such a change within a second.
         while self.serving.send(self.serving.token, "After") == 0:
             browser.run("return 0")
         self.view("ledger")

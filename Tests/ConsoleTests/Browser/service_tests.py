@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The page of a real `apus dev`, which real pushes come to. `service_tests.py PROGRAM [tests]`, with a Python that has
-aioapns (scripts/setup.sh test makes one in .venv)."""
+"""Tests of the page of a real `apus dev` with real pushes. `service_tests.py PROGRAM [tests]`, with a Python that has
+aioapns (`scripts/setup.sh test` installs one in .venv)."""
 
 import base64
 import subprocess

@@ -1,4 +1,4 @@
-"""`apus serve` as a test runs it: in a folder of its own, on ports that are free, with a device that is connected."""
+"""`apus serve` for tests: in a new folder, on free ports, with a connected device."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ CLOSED = ["http2-development", "courier-development"] + [
 
 
 class Serving:
-    """Runs until `close`. `address` is the console's, `secret` a token that may do everything."""
+    """Runs until `close`. `address` is that of the console, `secret` an administration token with all scopes."""
 
     def __init__(self, program):
         self.program = program
@@ -29,21 +29,21 @@ class Serving:
     def start(self):
         self.made = self.say("init", "--topic", TOPIC, "--name", "localhost", "--name", "127.0.0.1")
         self.secret = self.say("admin", "add", "all", "--scopes", "read,send,operate,trust")["token"]
-        off = [f"--{door}-listen=off" for door in CLOSED]
-        doors = ["--http2-listen=127.0.0.1:0", "--courier-listen=127.0.0.1:0", "--console=0"]
-        self.ready = json.loads(self.run("serve", "--json", *doors, *off).stdout.readline())
+        off = [f"--{listener}-listen=off" for listener in CLOSED]
+        listeners = ["--http2-listen=127.0.0.1:0", "--courier-listen=127.0.0.1:0", "--console=0"]
+        self.ready = json.loads(self.run("serve", "--json", *listeners, *off).stdout.readline())
         self.address = self.ready["console"][0].rstrip("/") + "/"
         self.devices = 0
         self.token, self.device = self.add_device()
 
     def add_device(self):
-        """Connects one more device; returns its token and what runs it."""
+        """Connects another device; returns its token and its process."""
         self.devices += 1
         identity = self.say("device", "--name", f"device-{self.devices}")
         tokens = pathlib.Path(self.folder.name, f"token-{self.devices}")
-        door = self.ready["courier"][0].rpartition(":")[2]
+        port = self.ready["courier"][0].rpartition(":")[2]
         keys = ["--certificate", identity["certificate_file"], "--key", identity["key_file"]]
-        where = ["--to", f"localhost:{door}", "--topic", TOPIC, "--token-file", tokens]
+        where = ["--to", f"localhost:{port}", "--topic", TOPIC, "--token-file", tokens]
         device = self.run("listen", "--json", *where, *keys)
         end = time.monotonic() + 60
         while not (tokens.exists() and tokens.read_text().endswith("\n")):
@@ -56,7 +56,7 @@ class Serving:
         return [self.program, *map(str, arguments), "--data", f"{self.folder.name}/data"]
 
     def say(self, *arguments):
-        """Runs a command to its end, and returns what it says."""
+        """Runs a command to its end and returns its output."""
         done = subprocess.run(self.arguments([*arguments, "--json"]), stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode != 0:
             raise RuntimeError(f"{arguments}: {done.stderr.decode()}")
@@ -69,13 +69,13 @@ class Serving:
         return child
 
     def send(self, token, text):
-        """A push as a provider sends it, from the key that the service was made with; returns the exit code."""
-        door = self.ready["http2"][0].rpartition(":")[2]
-        command = ["send", "--to", f"localhost:{door}", "--topic", TOPIC, "--token", token, "--alert", text]
+        """Sends a push as a provider, with the key from `apus init`; returns the exit code."""
+        port = self.ready["http2"][0].rpartition(":")[2]
+        command = ["send", "--to", f"localhost:{port}", "--topic", TOPIC, "--token", token, "--alert", text]
         return subprocess.run(self.arguments(command), stdin=subprocess.DEVNULL, capture_output=True).returncode
 
     def call(self, method, path, body=None):
-        """Asks the administration."""
+        """Sends a request to the administration API."""
         fields = {"Content-Type": "application/json", "Authorization": f"Bearer {self.secret}"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.address}v1/{path}", data, fields, method=method)

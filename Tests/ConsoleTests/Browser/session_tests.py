@@ -18,13 +18,13 @@ class Locked(PageCase):
     def test_wrong_and_right(self):
         browser = self.browser
         self.sign_in("guess")
-        browser.wait("document.querySelector('[role=alert]')?.textContent === 'the password is another one'")
+        browser.wait("document.querySelector('[role=alert]')?.textContent === 'the password is wrong'")
         self.assertNotIn("Your order", browser.text())
         self.sign_in("gü ess")
         browser.wait("document.querySelector('[role=alert]').textContent.includes('only ASCII')")
         self.sign_in()
         browser.wait("document.querySelectorAll('.row').length > 0")
-        # The events too: they come with the password, in no address.
+        # Events need the password too; it is never part of a URL.
         self.world.add(samples.with_payload({"aps": {"alert": "Behind the lock"}}))
         browser.wait("document.querySelector('.row[data-at=\"0\"] .title')?.textContent === 'Behind the lock'")
         names = browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
@@ -48,7 +48,7 @@ class Locked(PageCase):
         browser.wait("document.querySelector('.row')")
         self.world.password = "another"
         browser.click("#tabs a", "Violations")
-        browser.wait("document.querySelector('[role=alert]')?.textContent === 'the password is another one'")
+        browser.wait("document.querySelector('[role=alert]')?.textContent === 'the password is wrong'")
         browser.wait("!document.querySelector('#tabs a') && !document.querySelector('.row')")
 
 

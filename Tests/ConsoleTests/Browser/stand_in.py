@@ -1,4 +1,4 @@
-"""`apus dev` as a test runs it: on ports that are free, with the texts of an app in two languages."""
+"""`apus dev` for tests: on free ports, with the texts of an app in two languages."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ BOARDING = {
 
 
 class StandIn:
-    """Runs until `close`. `ready` is what it said when it could be used."""
+    """Runs until `close`. `ready` is the JSON object that it printed when it was ready."""
 
     def __init__(self, program, *arguments):
         self.folder = tempfile.TemporaryDirectory(prefix="apus-console-")
@@ -52,7 +52,7 @@ class StandIn:
         self.folder.cleanup()
 
     def call(self, method, path, body=None):
-        """Asks the API, and returns what it says; a refusal is an error with its text."""
+        """Sends a request to the API and returns the response; an error status raises an error with the text."""
         data = None if body is None else json.dumps(body).encode()
         fields = {"Content-Type": "application/json"}
         if password := self.ready.get("password"):
@@ -65,7 +65,7 @@ class StandIn:
             raise RuntimeError(f"{method} {path}: {error.code} {error.read().decode()}") from None
 
     def token(self, device, topic=None):
-        """The device's token for production."""
+        """The device's token in the production environment."""
         devices = {one["id"]: one for one in self.call("GET", "devices")["devices"]}
         return next(
             one["token"]

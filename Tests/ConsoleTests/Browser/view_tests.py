@@ -69,7 +69,7 @@ class Composer(PageCase):
         for kind, (topic, priority, payload) in expected.items():
             self.world.calls.clear()
             browser.choose("select", kind, "Push type")
-            # Until the answer to the one before has come, nothing can be sent.
+            # Nothing can be sent until the response to the previous push has arrived.
             browser.wait("!document.querySelector('.compose button.primary').disabled")
             browser.click("button", "Send")
             body = self.call_of("POST", "send")
@@ -250,7 +250,7 @@ class Faults(PageCase):
         self.world.faults[0].update(matched=8, struck=2)
         self.world.tell("fault", {})
         browser.wait("document.querySelector('.rule-list').innerText.includes('2 of 8')")
-        # On every page: what is armed strikes whatever is looked at.
+        # The badge is on every page, because faults apply whichever page is shown.
         for view in ["inbox", "compose", "status"]:
             browser.click(f"#tabs [data-view={view}]")
             self.expect("1", "#tabs [data-view=faults] .badge")

@@ -1,4 +1,4 @@
-"""A browser, driven through WebDriver (W3C) as chromedriver speaks it: JSON over HTTP, for which Python is enough."""
+"""Controls a browser through W3C WebDriver (JSON over HTTP) with chromedriver, using only the standard library."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ KEYS = {
     "End": "\ue010",
     "Home": "\ue011",
 }
-# The machine that runs all tests at once is slow at times; nothing here is about speed.
+# Generous, because machines that run all tests in parallel can be slow; no test is about speed.
 PATIENCE_SECONDS = int(os.environ.get("APUS_BROWSER_PATIENCE", "60"))
 
 
@@ -32,11 +32,11 @@ class WebDriverError(Exception):
 def start_driver(program, attempts=100):
     """Starts chromedriver and returns its process and its port.
 
-    It takes a free port of IPv6 and exits where the same port of IPv4 is in use, which any connection of another test
-    can be: so it is started again, and finds another port.
+    It chooses a free IPv6 port and exits if the same IPv4 port is in use, which any connection of another test can
+    cause. In that case, start it again with another port.
     """
     for _ in range(attempts):
-        # Errors go to a file: nobody reads a pipe of them once it runs, and a full one would stop it.
+        # Errors go to a file: a pipe would not be read while it runs, and when full would block it.
         with tempfile.TemporaryFile("w+") as errors:
             process = subprocess.Popen([program, "--port=0"], stdout=subprocess.PIPE, stderr=errors, text=True)
             lines = []
@@ -61,7 +61,7 @@ class Browser:
         self.session = ""
         self.process, port = start_driver(driver)
         self.base = f"http://127.0.0.1:{port}"
-        # What chromedriver has to say besides must not fill the pipe; it says next to nothing.
+        # The rest of its output is not read. It is too little to fill the pipe.
         flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},{height}"]
         if os.geteuid() == 0:
             flags.append("--no-sandbox")  # Chromium refuses to run as root with it.
@@ -77,7 +77,7 @@ class Browser:
             if self.session:
                 self.call("DELETE", "")
         except (WebDriverError, OSError):
-            pass  # It is gone already.
+            pass  # It has ended already.
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
@@ -95,7 +95,7 @@ class Browser:
         return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def size(self, width, height):
-        """The page's size, also below what a window can have."""
+        """Sets the size of the page, which may be smaller than the minimum size of a window."""
         self.devtools(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
         )
@@ -108,7 +108,7 @@ class Browser:
         self.call("POST", "/url", {"url": address})
 
     def open_tab(self):
-        """A further tab, in front of the others; returns what `switch` takes."""
+        """Opens a tab in front of the others; returns its handle for `switch`."""
         return self.call("POST", "/window/new", {"type": "tab"})["handle"]
 
     def tab(self):
@@ -124,11 +124,11 @@ class Browser:
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def run_async(self, script, *arguments):
-        """A script that calls its last argument with what it comes to."""
+        """Runs a script that calls its last argument with the result."""
         return self.call("POST", "/execute/async", {"script": script, "args": list(arguments)})
 
     def wait(self, script, *arguments, what=None):
-        """Waits until an expression of the page is true, and returns it."""
+        """Waits until an expression is true on the page, and returns its value."""
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             value = self.run(f"return ({script})", *arguments)
@@ -136,11 +136,11 @@ class Browser:
                 return value
             if time.monotonic() > end:
                 text = self.run("return document.body.innerText")
-                raise WebDriverError(f"in vain: {what or script} {arguments}\n--- the page says ---\n{text[:3000]}")
+                raise WebDriverError(f"timeout: {what or script} {arguments}\n--- text of the page ---\n{text[:3000]}")
             time.sleep(0.02)
 
     def element(self, selector, text=None):
-        """The first element in sight of a selector, or that says (in its label or its text) what is asked for."""
+        """Waits for the first visible element of a selector; with `text`, whose label or content contains the text."""
         script = """[...document.querySelectorAll(arguments[0])].find((one) => one.checkVisibility() && (
           arguments[1] == null
           || one.textContent.includes(arguments[1]) || (one.getAttribute('aria-label') ?? '').includes(arguments[1])
@@ -148,8 +148,8 @@ class Browser:
         return self.wait(script, selector, text, what=f"{selector} {text or ''}")[ELEMENT]
 
     def with_element(self, selector, text, act):
-        """Does something with an element. What is drawn anew takes it away before, or moves it; then it is looked for
-        again, as a person does."""
+        """Calls `act` with an element. If the page is redrawn in between, which removes or moves the element, finds it
+        again, as a person would."""
         for attempt in range(20):
             try:
                 return act(self.element(selector, text))
@@ -161,7 +161,7 @@ class Browser:
         return self.with_element(selector, text, lambda element: self.call("POST", f"/element/{element}/click", {}))
 
     def type(self, selector, value, text=None):
-        # Selected and written over, as a person does it. WebDriver's own `clear` would be a change of its own.
+        # Select and overwrite, as a person would. WebDriver's `clear` would cause a separate change event.
         def write(element):
             self.run("arguments[0].focus(); arguments[0].select()", {ELEMENT: element})
             self.call("POST", f"/element/{element}/value", {"text": value or KEYS["Backspace"]})
@@ -179,7 +179,7 @@ class Browser:
         self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
     def accept(self):
-        """Says yes to the question that the page asks."""
+        """Accepts the confirmation dialog of the page."""
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -193,7 +193,7 @@ class Browser:
         return self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
 
     def complaints(self):
-        """What the browser wrote to its console since the last time: errors, and what the policy forbade."""
+        """New messages in the browser's console: errors, and what the policy blocked."""
         entries = self.call("POST", "/se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
 

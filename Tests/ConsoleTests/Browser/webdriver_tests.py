@@ -1,4 +1,4 @@
-"""How chromedriver is started. Shell scripts take its place, so that its port is in use when a test wants it to be."""
+"""Tests of starting chromedriver. Shell scripts replace it, to simulate a port in use."""
 
 import os
 import tempfile

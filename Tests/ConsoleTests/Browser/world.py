@@ -1,4 +1,4 @@
-"""What a stand-in knows that its mock shows: pushes, devices, faults, and who follows the events."""
+"""The state of the mocked development service: pushes, devices, faults, and readers of events."""
 
 import json
 import threading
@@ -8,7 +8,7 @@ import samples
 
 
 class World:
-    """What the service knows. `lock` is held around each request."""
+    """The state of a service. `lock` is held during each request."""
 
     def __init__(self, pushes=0):
         self.lock = threading.RLock()
@@ -38,7 +38,7 @@ class World:
                 reader.put(text)
 
     def add(self, push):
-        """A push arrives. What it does not say is as of an ordinary one."""
+        """Adds a push; members that it lacks are taken from an ordinary one."""
         with self.lock:
             self.last += 1
             whole = {**samples.ordinary(self.last, self.now()), **push, "number": self.last}
@@ -47,7 +47,7 @@ class World:
             return whole
 
     def cut(self):
-        """Ends all streams of events, and takes none until `streams_allowed` is true again."""
+        """Ends all event streams, and refuses new ones until `streams_allowed` is true again."""
         with self.lock:
             self.streams_allowed = False
             for reader in self.readers:

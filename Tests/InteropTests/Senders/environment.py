@@ -1,7 +1,7 @@
-"""What clients written for older Pythons and for Apple's own servers are given, for Python 2.7 and 3.
+"""Adapts clients written for older Pythons and for Apple's servers, for Python 2.7 and 3.
 
-Only names of the standard library that are gone or that do not check the server. How the clients frame, send, read and
-resend stays as published.
+It replaces only names of the standard library that were removed or that do not verify the server. How the clients
+frame, send, read and resend remains as published.
 """
 
 import signal
@@ -9,14 +9,14 @@ import ssl
 
 
 def give_up_after(seconds):
-    """Has the system end the program then: some clients wait for ever where the service is not what they expect."""
+    """Ends the program after a time: some clients wait forever if the service does not behave as they expect."""
     signal.alarm(seconds)
 
 
 def give_wrap_socket(authority, hostname):
-    """Puts ssl.wrap_socket where Python 3.12 took it away, made to trust `authority` and nothing else.
+    """Restores ssl.wrap_socket, which Python 3.12 removed, and makes it trust only `authority`.
 
-    To be called before the client is imported: some take the name out of the module at once.
+    Call it before importing the client: some import the name from the module at once.
     """
 
     def wrap_socket(sock, keyfile=None, certfile=None, do_handshake_on_connect=True):

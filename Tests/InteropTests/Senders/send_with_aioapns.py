@@ -3,7 +3,7 @@
     send_with_aioapns.py PLAN.json
 
 The plan: host, port, authority, topic, and either key, key_id and team or certificate (a file with certificate and
-key); tokens, of which notification n goes to tokens[n % len(tokens)]; count; and extra, tokens that get one each.
+key); tokens (notification n goes to tokens[n % len(tokens)]); count; and extra, tokens that get one notification each.
 The payload of notification n has the member "n". Printed as one JSON object: accepted, and failures with token, status
 and reason.
 """
@@ -18,7 +18,7 @@ from aioapns.connection import APNsProductionClientProtocol
 
 
 def client(plan):
-    # Where the library finds APNs: its own class attributes, which it has no parameter for.
+    # The library has no parameters for the address, only class attributes.
     APNsProductionClientProtocol.APNS_SERVER = plan["host"]
     APNsProductionClientProtocol.APNS_PORT = plan["port"]
     context = ssl.create_default_context(cafile=plan["authority"])
@@ -43,7 +43,7 @@ async def main(plan):
     apns = client(plan)
     tokens = plan["tokens"]
     jobs = [(tokens[n % len(tokens)], n) for n in range(plan["count"])]
-    # Somewhere in the middle, so that what follows shows that nothing else was harmed.
+    # In the middle, so that later notifications show that others are unaffected.
     for offset, token in enumerate(plan["extra"]):
         jobs.insert(len(jobs) // 2 + offset, (token, -1 - offset))
     gate = asyncio.Semaphore(400)

@@ -4,8 +4,8 @@
 
 The plan: host, port, authority, certificate (a file with certificate and key), patience_seconds, speaks_tls_1_0, and
 notifications, pairs of a token and the member "n" of its payload; without notifications the port is the feedback
-service's. The last token has to be a bad one where quiet_seconds are not to be waited for. Printed as one JSON object:
-failures, pairs of the place among the notifications and the status; or feedback, pairs of a token and UNIX seconds.
+service's. The last token must be a bad one, otherwise the client waits for quiet_seconds. Printed as one JSON object:
+failures, pairs of the index among the notifications and the status; or feedback, pairs of a token and UNIX seconds.
 """
 
 import json
@@ -18,7 +18,7 @@ from environment import give_up_after
 with open(sys.argv[1]) as file:
     plan = json.load(file)
 give_up_after(plan["patience_seconds"])
-# The client asks for TLS 1.0 and nothing newer: right when it was written.
+# The client requests exactly TLS 1.0, which was current when it was written.
 if not plan["speaks_tls_1_0"]:
     OpenSSL.SSL.TLSv1_METHOD = OpenSSL.SSL.TLS_CLIENT_METHOD
 
@@ -28,7 +28,7 @@ from apns_clerk.backends.stdio import Certificate  # noqa: E402
 
 def certificate():
     made = Certificate(cert_file=plan["certificate"])
-    # The client leaves it to its user what to trust, and so does it with the strength of the ciphers.
+    # The client leaves trust and cipher strength to its user.
     context = made.get_context()
     context.load_verify_locations(plan["authority"])
     context.set_verify(OpenSSL.SSL.VERIFY_PEER, lambda *arguments: arguments[-1])
@@ -38,20 +38,20 @@ def certificate():
 
 
 def send(notifications):
-    # The client takes silence of this length for success. A limit on connecting would be put into the TLS context anew,
-    # which today's pyOpenSSL refuses after the first connection.
+    # The client takes silence of this length as success. A connect timeout would be set on the TLS context again, which
+    # current pyOpenSSL rejects after the first connection.
     session = Session(read_tail_timeout=plan["quiet_seconds"], connect_timeout=None)
     connection = session.get_connection((plan["host"], plan["port"]), certificate())
     left = [Message([token], alert="Number %d" % n, extra={"n": n}) for token, n in notifications]
     failures = []
     while left:
-        # As its documentation has a retry that is put off: from the state, which leaves the old identifiers behind.
+        # As the documentation shows for a delayed retry: from the state, which drops the old identifiers.
         result = APNs(connection).send([Message(**message.__getstate__()) for message in left])
         if result.errors:
             raise SystemExit("apns-clerk gave up: %s" % result.errors)
         left = result.retry() if result.needs_retry() else []
         for token, (status, _) in result.failed.items():
-            # What is to be sent again begins behind the bad one.
+            # The rest to send again begins after the bad one.
             place = len(notifications) - len(left) - 1
             assert notifications[place][0] == token, "%s is not the one before the rest" % token
             failures.append([place, status])

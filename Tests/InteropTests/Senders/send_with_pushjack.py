@@ -3,9 +3,9 @@
     send_with_pushjack.py PLAN.json
 
 The plan: host, port, authority, certificate (a file with certificate and key), patience_seconds, and notifications,
-pairs of a token and the member "n" of its payload, which has to be the same for all of them; without notifications the
-port is the feedback service's. The last token has to be a bad one where quiet_seconds are not to be waited for. Printed
-as one JSON object: failures, pairs of the place among the notifications and the status; or feedback, pairs of a token
+pairs of a token and the member "n" of its payload, which must be the same for all; without notifications the port is
+the feedback service's. The last token must be a bad one, otherwise the client waits for quiet_seconds. Printed as one
+JSON object: failures, pairs of the index among the notifications and the status; or feedback, pairs of a token
 and UNIX seconds.
 """
 

@@ -2,12 +2,12 @@
 
     send_with_pyapns.py PLAN.json
 
-Runs with Python 2.7 and the package apns, which is PyAPNs itself, and with Python 3 and the package tapns3, which is
-PyAPNs in the grammar of Python 3. The plan: host, port, authority, certificate (a file with certificate and key),
-patience_seconds, command (0, 1 or 2), and notifications, pairs of a token and the member "n" of its payload; without
-notifications the port is the feedback service's. With commands 1 and 2 the last token has to be a bad one: its error is
-the only sign that all before it were taken; with command 0 any of them. Printed as one JSON object: failures, pairs of
-the place among the notifications and the status; or feedback, pairs of a token and UNIX seconds.
+Runs with Python 2.7 and the package apns, which is PyAPNs itself, and with Python 3 and the package tapns3, its port to
+Python 3. The plan: host, port, authority, certificate (a file with certificate and key), patience_seconds, command
+(0, 1 or 2), and notifications, pairs of a token and the member "n" of its payload; without notifications the port is
+the feedback service's. With commands 1 and 2 the last token must be a bad one: its error is the only sign that all
+before it were accepted; with command 0 any token may be bad. Printed as one JSON object: failures, pairs of the index
+among the notifications and the status; or feedback, pairs of a token and UNIX seconds.
 """
 
 import calendar
@@ -24,9 +24,9 @@ give_wrap_socket(plan["authority"], plan["host"])
 
 from apns import APNs, Frame, Payload  # noqa: E402
 
-# Notifications in one write.
+# Notifications per write.
 FRAME_LENGTH = 40
-# Unsigned, so that it is far ahead: senders use it for "as long as you can".
+# The largest unsigned value: senders use it for "as long as possible".
 EXPIRY = 0xFFFFFFFF
 PRIORITY = 10
 
@@ -44,9 +44,9 @@ def send_simple(notifications):
     gateway = at_the_plans_port(APNs(cert_file=plan["certificate"]).gateway_server)
     for token, n in notifications:
         gateway.send_notification(token, payload(n))
-    # Command 0 has no errors to report. The service ends the connection, which the client does not look at.
+    # Command 0 reports no errors. The service closes the connection, which the client does not check.
     left = gateway.read(1)
-    assert len(left) == 0, "%r came" % left
+    assert len(left) == 0, "received %r" % left
     return {"failures": []}
 
 
@@ -63,7 +63,7 @@ def send_enhanced(notifications, is_framed):
 
     gateway.register_response_listener(listener)
     numbered = list(enumerate(notifications))
-    # Frames do not start the thread that reads errors and resends; a notification alone does.
+    # Frames do not start the thread that reads errors and resends; a single notification does.
     alone = 1 if is_framed else len(numbered)
     for identifier, (token, n) in numbered[:alone]:
         gateway.send_notification(token, payload(n), identifier=identifier, expiry=EXPIRY)
@@ -71,7 +71,7 @@ def send_enhanced(notifications, is_framed):
         frame = Frame()
         for identifier, (token, n) in numbered[start : start + FRAME_LENGTH]:
             frame.add_item(token, payload(n), identifier, EXPIRY, PRIORITY)
-        # That thread holds this lock while it resends. send_notification takes it; for frames it is the caller's turn.
+        # The thread holds this lock while it resends. send_notification takes the lock; for frames the caller must.
         with gateway._send_lock:
             gateway.send_notification_multiple(frame)
     is_done.wait()
