@@ -7,11 +7,12 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-// The binary interface of a stand-in that takes any certificate, or none, and any device token.
+// The binary interface of the development service in lenient mode: it accepts any certificate, or none, and any device
+// token.
 
 extension FeedbackConnection {
-  /// For a certificate that the strict service refuses: the list of the topic that it names, whoever has that. Nil
-  /// where no app has it.
+  /// For a certificate that the strict service would refuse: the list of the topic that the certificate names, no
+  /// matter which team has the app. Nil if no app has the topic.
   static func lenientReader(_ connection: Connection) -> (BinarySender, FeedbackTopic)? {
     let worker = connection.worker
     guard worker.rehearsal?.rehearsal.isLenient == true else { return nil }
@@ -41,7 +42,7 @@ extension BinaryProvider {
     return captured
   }
 
-  /// For a connection whose certificate the strict service refuses.
+  /// The sender for a connection whose certificate the strict service would refuse.
   static func lenientSender(
     _ connection: Connection, _ refusal: Refusal, _ rehearsal: ProviderRehearsal
   ) -> BinarySender {
@@ -52,7 +53,7 @@ extension BinaryProvider {
       rules: connection.door.rules)
   }
 
-  /// Nil where somebody is asked first whose device is meant.
+  /// Nil if the frame waits for the interceptor to assign its unknown token to a device.
   func admitLeniently(
     _ frame: RehearsedFrame, _ token: DeviceToken, _ rehearsed: RehearsedRequest,
     _ rehearsal: ProviderRehearsal, _ sender: borrowing BinarySender, _ adoption: Adoption

@@ -6,21 +6,21 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-/// A frame with bytes of its own.
+/// A frame that owns its bytes.
 struct RehearsedFrame {
   var frame: BinaryFrame
   var bytes: [UInt8]
-  /// Its number, where it stands among the pending frames already.
+  /// Its sequence number, once it is among the pending frames.
   var sequence: UInt32?
 }
 
-// A provider on the binary interface of a stand-in: each frame is shown to the rehearsal, one at a time, and may go
-// wrong as that has planned.
+// A provider on the binary interface of the development service: the interceptor sees the frames one at a time, and can
+// plan a fault for each.
 
 extension BinaryProvider {
-  /// Takes the place of `receive` where somebody listens in.
+  /// Replaces `receive` if there is an interceptor.
   func rehearse(_ input: Span<UInt8>, _ rehearsal: ProviderRehearsal) {
-    // A clock that was set just now counts.
+    // A clock that was just set must already apply.
     worker.readClock()
     var offset = 0
     while true {
@@ -87,7 +87,8 @@ extension BinaryProvider {
     worker.markDirty(connection)
   }
 
-  /// Says nothing of a token that is dead, as ever; false where that is not planned, or it is nobody's.
+  /// Discards a notification to a planned dead token without an answer. False if no dead token is planned, or the token
+  /// belongs to no device.
   func throwAwayDead(
     _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal, adopted: DeviceToken? = nil
   ) -> Bool {
@@ -100,7 +101,7 @@ extension BinaryProvider {
     return true
   }
 
-  /// The status that is nearest to a word of the HTTP/2 interface.
+  /// The status that is nearest to a reason of the HTTP/2 interface.
   private static func status(of reason: String) -> BinaryStatus {
     switch Reason(text: Array(reason.utf8).span) {
     case .badDeviceToken, .deviceTokenNotForTopic, .unregistered, .expiredToken: .invalidToken
@@ -114,7 +115,7 @@ extension BinaryProvider {
 
   // MARK: Decisions
 
-  /// Gives a frame its place among the pending ones.
+  /// Makes a frame pending, and returns its sequence number.
   func hold(_ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal) -> UInt32? {
     guard let frame = rehearsed.frame else { return nil }
     if let sequence = frame.sequence { return sequence }
@@ -150,7 +151,7 @@ extension BinaryProvider {
     }
   }
 
-  /// Judges a frame as it is.
+  /// Decides on a frame without a fault.
   func decide(
     _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal, _ adoption: Adoption
   ) {
@@ -198,9 +199,9 @@ extension BinaryProvider {
     }
   }
 
-  // MARK: The word on it
+  // MARK: Reporting
 
-  /// A frame was decided about.
+  /// Reports the decision on a frame.
   func noteDecided(_ sequence: UInt32, _ rejection: Rejection?, _ rehearsal: ProviderRehearsal) {
     guard let rehearsed = rehearsal.take(sequence) else { return }
     let status = Self.status(rejection) ?? .noError
@@ -212,7 +213,7 @@ extension BinaryProvider {
     }
   }
 
-  /// What came is no frame.
+  /// Reports input that is not a valid frame.
   private func noteFault(_ refusal: Refusal, _ rehearsal: ProviderRehearsal) {
     note(refusal)
     let rehearsed = RehearsedRequest(
@@ -236,7 +237,7 @@ extension BinaryProvider {
 
   // MARK: The end
 
-  /// In place of the usual last words where a fault decides them.
+  /// Replaces the usual last packet if a fault decides how the connection ends.
   func flushLast(
     _ packet: BinaryErrorPacket?, _ rehearsal: ProviderRehearsal
   ) -> Connection.Ending {

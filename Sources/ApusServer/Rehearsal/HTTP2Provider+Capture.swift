@@ -2,7 +2,7 @@ import ApusCore
 import ApusHTTP2
 import ApusModel
 
-// What a provider sent, in words.
+// A provider's request as the interceptor sees it.
 
 extension HTTP2Provider {
   func captured(_ request: HTTP2Request, _ rehearsal: ProviderRehearsal) -> ProviderRequest {
@@ -36,7 +36,7 @@ extension HTTP2Provider {
     return String(path.dropFirst("/3/device/".count))
   }
 
-  /// What the request's provider token says of itself; nil where a certificate speaks, or nothing does.
+  /// The claims of the request's provider token, unverified. Nil if the provider uses a certificate or sends no token.
   func providerToken(
     of request: HTTP2Request, _ rehearsal: ProviderRehearsal
   ) -> ProviderRehearsal.ReadToken? {

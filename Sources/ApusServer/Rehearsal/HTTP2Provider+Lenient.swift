@@ -6,10 +6,10 @@ import ApusModel
 import ApusTLS
 import ApusTrust
 
-// A stand-in that takes any credential, topic and device token whose form is good. What the strict service would have
-// refused is noted.
+// The development service in lenient mode: it accepts any well-formed credential, topic and device token, and notes
+// what the strict service would have rejected.
 
-/// Whose device an unknown token is.
+/// The interceptor's answer to which device an unknown token stands for.
 enum Adoption {
   case notAsked
   case device(DeviceToken)
@@ -17,7 +17,7 @@ enum Adoption {
 }
 
 extension HTTP2Provider {
-  /// Takes the place of `decide`.
+  /// Replaces `decide`.
   func decideLeniently(
     _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ adoption: Adoption
   ) {
@@ -70,7 +70,7 @@ extension HTTP2Provider {
 
   // MARK: Credentials
 
-  /// What a credential is good for; nil for one that the strict service refuses, and which is good for everything.
+  /// What a credential grants. Nil if the strict service would reject it: lenient mode then grants everything.
   private func authenticateLeniently(
     _ request: HTTP2Request, _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest
   ) throws(Refusal) -> Grant? {
@@ -88,7 +88,7 @@ extension HTTP2Provider {
     _ rehearsed: RehearsedRequest
   ) throws(Refusal) {
     guard let rehearsal else { throw refusal }
-    // With a certificate that names nothing there may be no token, and none is asked for.
+    // With a certificate that names no topic a provider token may be missing; lenient mode requires none.
     if case .authorizationMissing = refusal.explanation, rehearsal.connection.credential != nil {
       return
     }
@@ -104,7 +104,7 @@ extension HTTP2Provider {
     note(refusal.explanation, content, rehearsed)
   }
 
-  /// For a connection whose certificate the strict service refuses.
+  /// For a connection whose certificate the strict service would refuse.
   static func lenientSender(
     _ connection: Connection, _ refusal: Refusal, _ rehearsal: ProviderRehearsal
   ) -> ProviderConnection {
@@ -140,7 +140,7 @@ extension HTTP2Provider {
     }
   }
 
-  /// Bytes of the longest device token that Apple announces.
+  /// Length in bytes of the longest device token that Apple announces.
   private static let tokenBytes = 100
 
   static func isWellFormed(token: String) -> Bool {
@@ -157,7 +157,7 @@ extension HTTP2Provider {
 
   // MARK: Adoption
 
-  /// Asks whose device is meant; the request waits for the answer.
+  /// Asks the interceptor for the device; the request waits for the answer.
   func adopt(_ request: HTTP2Request, _ rehearsed: RehearsedRequest) {
     rehearsed.held = request
     rehearsal?.adopt(rehearsed.request, Self.key(request))

@@ -7,12 +7,12 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-// A provider of a stand-in: each request is shown to the rehearsal, and may go wrong as that has planned.
+// A provider of the development service: the interceptor sees each request, and can plan a fault for it.
 
 extension HTTP2Provider {
-  /// Takes the place of `decide` where somebody listens in.
+  /// Replaces `decide` if there is an interceptor.
   func rehearse(_ request: HTTP2Request, _ rehearsal: ProviderRehearsal) {
-    // A clock that was set just now counts.
+    // A clock that was just set must already apply.
     worker.readClock()
     let rehearsed = rehearsal.begin(captured(request, rehearsal), Self.key(request))
     if let last = rehearsal.lastStreamID, request.streamID > last {
@@ -66,7 +66,7 @@ extension HTTP2Provider {
     worker.markDirty(connection)
   }
 
-  /// The request goes its usual way.
+  /// Processes the request as usual.
   private func proceed(_ request: HTTP2Request, _ rehearsed: RehearsedRequest) {
     if rehearsal?.isLenient == true {
       decideLeniently(request, rehearsed, .notAsked)
@@ -75,7 +75,7 @@ extension HTTP2Provider {
     }
   }
 
-  /// Answers as to a token that is dead; false where that is not planned, or it is nobody's.
+  /// Answers a request to a planned dead token. False if no dead token is planned, or the token belongs to no device.
   func answerDead(
     _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal,
     adopted: DeviceToken? = nil
@@ -89,7 +89,7 @@ extension HTTP2Provider {
     return true
   }
 
-  /// Takes up a request that was held; nil where its stream is gone.
+  /// Resumes a held request. Nil if its stream has closed.
   func release(_ rehearsed: RehearsedRequest) -> HTTP2Request? {
     guard let request = rehearsed.held else { return nil }
     rehearsed.held = nil
@@ -98,12 +98,12 @@ extension HTTP2Provider {
       leaveUnanswered(request, "the provider cancelled the request")
       return nil
     }
-    // What it waited for is not held against it.
+    // The wait does not count towards the request's timeout.
     request.restart(nowMilliseconds: worker.loop.nowMilliseconds)
     return request
   }
 
-  /// The stream stays open until either side ends it.
+  /// Sends no response. The stream stays open until either side ends it.
   private func withhold(
     _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal
   ) {
@@ -174,7 +174,7 @@ extension HTTP2Provider {
 
   // MARK: The end
 
-  /// In place of the usual `flush` where a fault ends the connection; true when it has said its last.
+  /// Replaces `flush` if a fault ends the connection. True once the last bytes are written.
   func flushLast(_ rehearsal: ProviderRehearsal) -> Bool {
     worker.scratch.removeAll(keepingCapacity: true)
     while connection.mayWrite, session.wantsWrite {
@@ -188,7 +188,7 @@ extension HTTP2Provider {
       isOver = true
       return true
     }
-    // HEADERS: 9 bytes, and at least the 18 of a compressed id. Half of that is not there.
+    // A HEADERS frame has 9 bytes, and at least 18 for a compressed id. Half of that is cut off.
     connection.encrypt(worker.scratch, count: max(0, count - Self.cutBytes))
     connection.writeOutput()
     connection.abort()
@@ -197,7 +197,7 @@ extension HTTP2Provider {
 
   private static let cutBytes = 16
 
-  /// What is held is held no longer: the connection is to end.
+  /// Ends all held requests, because the connection shuts down.
   func letGo(_ rehearsal: ProviderRehearsal) {
     for rehearsed in rehearsal.requests.values {
       guard let request = rehearsed.held else { continue }
@@ -216,9 +216,9 @@ extension HTTP2Provider {
     rehearsal.connectionClosed()
   }
 
-  // MARK: The word on it
+  // MARK: Reporting
 
-  /// The request gets no answer.
+  /// Ends the request without a response.
   private func leaveUnanswered(_ request: HTTP2Request, _ explanation: String) {
     report(request, status: 0) { $0.explanation = explanation }
     session.release(request)
@@ -244,13 +244,13 @@ extension HTTP2Provider {
     }
   }
 
-  /// Why a request is refused is said before it is.
+  /// Notes why a request is rejected, before the rejection is sent.
   func note(_ refusal: Refusal, of request: HTTP2Request, _ rehearsal: ProviderRehearsal) {
     rehearsal.requests[Self.key(request)]?.explanation = refusal.explanation.text(
       fields: request.fields, directory: worker.trust.directory)
   }
 
-  /// Of what is found out behind admission.
+  /// The explanation of a rejection that was decided after admission.
   private func explanation(of rejection: Rejection) -> String {
     let explanation: Explanation
     switch rejection.reason {
@@ -274,7 +274,7 @@ extension HTTP2Provider {
     rehearsal.report(rehearsed, status: status, change)
   }
 
-  /// The id of the answer: the request's own as it was spelled, or another.
+  /// The `apns-id` of the answer: the request's own as the provider spelled it, or a new one.
   private func answerID(of request: HTTP2Request, _ own: NotificationID? = nil) -> String {
     if case .given = Admission.messageID(of: request.fields) {
       return request.value(.apnsID).text

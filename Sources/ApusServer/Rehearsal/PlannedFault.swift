@@ -1,8 +1,8 @@
 package import ApusModel
 
-/// What goes wrong with a notification on purpose.
+/// A fault that the development service causes on purpose for a notification.
 package struct PlannedFault: Sendable, Hashable {
-  /// Of the rule that asked for it.
+  /// The rule that asked for the fault.
   package var rule: String
   package var effect: Effect
 
@@ -11,37 +11,37 @@ package struct PlannedFault: Sendable, Hashable {
     self.effect = effect
   }
 
-  /// One that the request's interface has no word for changes nothing.
+  /// An effect that the request's interface cannot express changes nothing.
   package indirect enum Effect: Sendable, Hashable {
     case none
-    /// Refused with any status and reason. The binary interface says the status that is nearest.
+    /// Rejected with any status and reason. The binary interface sends the nearest status.
     case respond(Answer)
-    /// Goes its usual way once ``Rehearsal/prepare(_:_:)`` has done something of its own.
+    /// Processed as usual once ``Rehearsal/prepare(_:_:)`` has called `done`.
     case preparation
-    /// What then happens is the other effect's.
+    /// The other effect happens after the delay.
     case delay(milliseconds: UInt64, then: Effect)
-    /// The stream stays open, and nothing comes. On the binary interface, which is silent about success, the
-    /// notification is thrown away.
+    /// The stream stays open without a response. The binary interface, which does not confirm success, discards the
+    /// notification.
     case noAnswer
-    /// The token counts as dead since that time (Unix milliseconds), or since now: the feedback service lists it, and
-    /// the request is answered as ever to such a token, with 410; on the binary interface with silence.
+    /// The token counts as dead since that time (Unix milliseconds), or since now. The feedback service lists it.
+    /// HTTP/2 answers with 410, the binary interface with silence, as always for dead tokens.
     case deadToken(sinceMilliseconds: Int64?)
     /// RST_STREAM with that code (RFC 9113, section 7).
     case resetStream(code: UInt32)
     case goAway(GoAway)
-    /// The connection ends without a word, with half of the answer written.
+    /// The connection is cut when half of the answer is written.
     case closeInTheMiddle
-    /// An error packet. What came meanwhile is thrown away, as ever.
+    /// An error packet. Frames that arrived in the meantime are discarded, as always.
     case binaryError(status: BinaryStatus, lateMilliseconds: UInt64)
-    /// The notification is bad, but its error packet is lost: the connection just ends.
+    /// The notification is bad, but its error packet is lost: the connection ends without one.
     case binarySilence
-    /// The notification is accepted; then the service goes: status 10 with its identifier.
+    /// The notification is accepted; then the service shuts the connection down: status 10 with its identifier.
     case binaryShutdown
   }
 
   package struct Answer: Sendable, Hashable {
     package var status: UInt16
-    /// The word of the body; empty for an answer without a body.
+    /// The reason in the body; empty for an answer without a body.
     package var reason: String
     package var timestampMilliseconds: Int64?
     /// Seconds in a `retry-after` field.
@@ -59,24 +59,24 @@ package struct PlannedFault: Sendable, Hashable {
   }
 
   package struct GoAway: Sendable, Hashable {
-    /// The last stream that was, or will be, processed.
+    /// The last stream that was or will be processed.
     package enum LastStream: String, Sendable, CaseIterable {
-      /// 2^31-1: a warning. The request is answered, and later ones still are.
+      /// 2^31-1: a warning. This request and later ones are still answered.
       case all
-      /// 0: nothing was.
+      /// 0: no stream was processed.
       case none
-      /// The request's, which is answered.
+      /// The stream of this request, which is answered.
       case thisOne
-      /// The one before the request's, which may be sent again.
+      /// The stream before this request's. The provider may send the request again.
       case before
     }
 
     package var lastStream: LastStream
-    /// The word in the debug data; nil for none.
+    /// The reason in the debug data; nil for no debug data.
     package var reason: String?
     /// The error code; 0 is NO_ERROR.
     package var code: UInt32
-    /// Whether the connection ends at once, without the answers that are owed.
+    /// Whether the connection ends at once, without the outstanding answers.
     package var closes: Bool
 
     package init(

@@ -4,21 +4,21 @@ import ApusLoop
 import ApusModel
 import ApusTrust
 
-/// A request between its arrival and the word on what became of it.
+/// A request from its arrival until its outcome is reported.
 final class RehearsedRequest {
   let request: ProviderRequest
   let fault: PlannedFault?
   var notes: [String] = []
   var explanation: String?
-  /// Under which the ledger has it.
+  /// The notification's id in the ledger.
   var id: NotificationID?
-  /// Of HTTP/2: one that waits for a time, for somebody's word, or for ever.
+  /// The HTTP/2 request while it is held: for a delay, for the interceptor's answer, or for good.
   var held: HTTP2Request?
-  /// Of the binary interface.
+  /// The frame, on the binary interface.
   var frame: RehearsedFrame?
-  /// Since when its token is to be dead; nil where nobody planned that.
+  /// Since when its token counts as dead (Unix milliseconds); nil if no dead token is planned.
   var deadSinceMilliseconds: Int64?
-  /// Whether there was a word on it: there is one only.
+  /// Whether its outcome was reported. Each outcome is reported once.
   var isReported = false
 
   init(_ request: ProviderRequest, _ fault: PlannedFault?) {
@@ -26,7 +26,7 @@ final class RehearsedRequest {
     self.fault = fault
   }
 
-  /// What the fault does; one that the interface has no word for does nothing.
+  /// The effect of the planned fault, if the interface can express it.
   var effect: PlannedFault.Effect { fault?.effect ?? .none }
 
   func note(_ text: String) {
@@ -34,12 +34,12 @@ final class RehearsedRequest {
   }
 }
 
-/// What a rehearsal knows of one connection. Confined to its worker.
+/// The interceptor's state for one connection. Confined to its worker.
 final class ProviderRehearsal {
-  /// How the connection ends, where a fault decides that.
+  /// How the connection ends, if a fault decides that.
   enum Ending {
     case none
-    /// Once everything that is to be said was said.
+    /// After all pending output.
     case closed
     /// In the middle of the last answer.
     case cut
@@ -52,23 +52,23 @@ final class ProviderRehearsal {
   private let worker: Worker
   private let slot: Int32
   private let generation: UInt32
-  /// By stream, or by the number of the frame.
+  /// By stream id, or by the frame's sequence number.
   private(set) var requests: [UInt32: RehearsedRequest] = [:]
   private var timers: [UInt64: LoopTimer] = [:]
   private var timerCount: UInt64 = 0
   var ending = Ending.none
-  /// Above it nothing is processed any more.
+  /// Requests on later streams are not processed.
   var lastStreamID: Int32?
-  /// Nothing is written before that time of the loop's clock.
+  /// Nothing is written before this time of the loop's clock.
   private(set) var heldUntilMilliseconds: UInt64 = 0
-  /// Unix milliseconds of the service's clock at which a request last came.
+  /// When the last request arrived, in Unix milliseconds of the service's clock.
   private var activeMilliseconds: Int64
-  /// What lenient mode let pass when the connection was opened.
+  /// What lenient mode forgave when the connection was opened.
   var connectionNote: String?
-  /// The provider token read last: providers send one many times over.
+  /// The provider token read last, cached because providers repeat it.
   private var readToken = ReadToken()
 
-  /// What a provider token says of itself.
+  /// The claims of a provider token, unverified.
   struct ReadToken {
     var field: [UInt8] = []
     var credential: String?
@@ -92,7 +92,7 @@ final class ProviderRehearsal {
 
   var isLenient: Bool { desk.rehearsal.isLenient }
 
-  /// Reads the provider token that stands at `range` of an authorization field.
+  /// Reads the provider token at `range` of an authorization field.
   func readToken(_ field: Span<UInt8>, _ range: Range<Int>) -> ReadToken {
     let known = readToken.field
     if !known.isEmpty, known.span.equals(field) { return readToken }
@@ -106,7 +106,7 @@ final class ProviderRehearsal {
 
   // MARK: Requests
 
-  /// Asks what is to go wrong with a request, and keeps it until there is a word on it.
+  /// Asks the interceptor for a fault, and keeps the request until its outcome is reported.
   func begin(_ request: ProviderRequest, _ key: UInt32?) -> RehearsedRequest {
     activeMilliseconds = request.receivedMilliseconds
     let planned = desk.rehearsal.fault(for: request)
@@ -121,7 +121,7 @@ final class ProviderRehearsal {
 
   func take(_ key: UInt32) -> RehearsedRequest? { requests.removeValue(forKey: key) }
 
-  /// Passes on what became of a request.
+  /// Reports a request's outcome to the interceptor.
   func report(
     _ request: RehearsedRequest, status: Int, _ change: (inout ProviderExchange) -> Void = { _ in }
   ) {
@@ -136,7 +136,7 @@ final class ProviderRehearsal {
     desk.rehearsal.answered(exchange)
   }
 
-  /// Asks whose device is meant; the connection is told.
+  /// Asks the interceptor which device is meant, and passes the answer to the connection.
   func adopt(_ request: ProviderRequest, _ key: UInt32) {
     let tell = teller
     desk.rehearsal.adopt(
@@ -146,13 +146,13 @@ final class ProviderRehearsal {
     }
   }
 
-  /// Lets happen what a fault wants first; the connection is told.
+  /// Lets the interceptor prepare what a fault requires, and tells the connection when it is done.
   func prepare(_ request: ProviderRequest, _ key: UInt32) {
     let tell = teller
     desk.rehearsal.prepare(request) { tell { $0.prepared(key) } }
   }
 
-  /// Tells the connection something, from any thread, unless it is gone by then.
+  /// Runs a closure on the connection's worker, from any thread. Does nothing if the connection has ended by then.
   private var teller: @Sendable (@escaping @Sendable (Connection) -> Void) -> Void {
     { [worker, slot, generation] tell in
       worker.loop.perform {
@@ -163,10 +163,11 @@ final class ProviderRehearsal {
     }
   }
 
-  /// Puts a request's token into the feedback list where it is to be dead, as it was sent, and says since when.
+  /// If the request's token is to be dead, adds it to the feedback list as it was sent, and returns since when (Unix
+  /// milliseconds).
   ///
-  /// - Parameter adopted: What it stands for, where the service did not make it.
-  /// - Returns: Nil where that was not planned, or the token is nobody's.
+  /// - Parameter adopted: The issued token that it stands for, if this service did not issue the one sent.
+  /// - Returns: Nil if no dead token is planned, or the token belongs to no device.
   func listDead(_ request: RehearsedRequest, adopted: DeviceToken?) -> Int64? {
     guard let since = request.deadSinceMilliseconds else { return nil }
     let digits = Array(request.request.token.utf8)
@@ -179,7 +180,7 @@ final class ProviderRehearsal {
 
   // MARK: Time
 
-  /// Does something later, unless the connection ends before.
+  /// Runs an action later, unless the connection ends before.
   func after(milliseconds: UInt64, _ action: @escaping () -> Void) {
     let number = timerCount
     timerCount += 1
@@ -191,7 +192,7 @@ final class ProviderRehearsal {
     timer.start(afterMilliseconds: milliseconds)
   }
 
-  /// Writes nothing for a while.
+  /// Suspends writing for a while.
   func holdBack(milliseconds: UInt64, then action: @escaping () -> Void) {
     heldUntilMilliseconds = worker.loop.nowMilliseconds + milliseconds
     after(milliseconds: milliseconds) { [weak self] in
@@ -200,10 +201,10 @@ final class ProviderRehearsal {
     }
   }
 
-  /// Seconds without a request, by the clock that a test may set.
+  /// Seconds without a request, by the service's clock, which a test may set.
   var idleSeconds: Int { Int((worker.wallMilliseconds - activeMilliseconds) / 1000) }
 
-  /// The connection is gone: what was to happen on it does not.
+  /// The connection has ended: cancels what was planned for it.
   func connectionClosed() {
     for timer in timers.values { timer.close() }
     timers = [:]

@@ -1,40 +1,41 @@
 package import ApusLoop
 package import ApusModel
 
-/// What a stand-in for APNs hears of its providers, and decides in the service's place.
+/// An interceptor: the development service uses it to observe providers, and to decide in place of the service.
 ///
-/// Called on workers' threads, from several at once: it must not wait.
+/// Workers call it on their threads, several at once. It must not block.
 package protocol Rehearsal: Sendable {
-  /// Whether any well-formed device token and topic is taken, and any credential that can be parsed.
+  /// Lenient mode: accepts any well-formed device token and topic, and any credential that can be parsed.
   var isLenient: Bool { get }
-  /// What the service takes for the time of day, in all that it judges and notes of pushes and devices; TLS and files
-  /// keep to the system's. After it was set, ``Service/clockChanged()`` makes what is due happen at once.
+  /// The service's wall clock, for all decisions and records about pushes and devices. TLS and files use the system's
+  /// clock. After setting it, call ``Service/clockChanged()`` so that everything that is due happens at once.
   var clock: ServiceClock { get }
-  /// How the next connections are opened.
+  /// How new connections are opened.
   var opening: RehearsedOpening { get }
 
-  /// Before a notification is judged: what goes wrong with it on purpose. Nil as a rule.
+  /// Called before a notification is judged. Returns the fault to cause on purpose, usually nil.
   func fault(for request: ProviderRequest) -> PlannedFault?
 
-  /// A device token that this service did not mint, or a topic that no app has (lenient only): which device is meant.
+  /// Asks which device is meant by a device token that this service did not issue, or by a topic that no app has.
+  /// Lenient mode only.
   ///
-  /// `done` may be called on any thread, once, now or later: with a token that this service minted for the topic, whose
-  /// app is in the service's directory by then (`Service.reload()`, on a thread of your own); or with nil to refuse as
-  /// the strict service does. A device's base token will do for every topic that the device has.
+  /// Call `done` once, on any thread, now or later. Pass a token that this service issued for the topic, after adding
+  /// the app to the service's directory (`Service.reload()`, on a thread of your own). Pass nil to reject as the strict
+  /// service does. A device's base token is valid for all of the device's topics.
   ///
   /// - Parameters:
   ///   - token: As sent: an even number of hexadecimal digits.
-  ///   - topic: As sent, or the certificate's where none was; empty on the binary interface without a certificate,
-  ///     where the token that is given decides.
+  ///   - topic: As sent, or the certificate's if none was sent. Empty on the binary interface without a certificate;
+  ///     there the returned token decides.
   func adopt(
     _ token: String, topic: String, environment: Environment,
     _ done: @escaping @Sendable (DeviceToken?) -> Void)
 
-  /// A fault wants something to have happened before this notification is judged: calls `done` once it has, on any
+  /// Called if a fault requires preparation before this notification is judged. Call `done` once prepared, on any
   /// thread, now or later.
   func prepare(_ request: ProviderRequest, _ done: @escaping @Sendable () -> Void)
 
-  /// A request was answered, or will never be.
+  /// Called when a request was answered, or never will be.
   func answered(_ exchange: ProviderExchange)
 
   func connectionOpened(_ connection: RehearsedConnection)
@@ -50,24 +51,25 @@ extension Rehearsal {
   package func connectionClosed(_ connection: RehearsedConnection) {}
 }
 
-/// How a provider's connection is opened, instead of as usual.
+/// How a provider's connection is opened. The defaults change nothing.
 package struct RehearsedOpening: Sendable, Hashable {
-  /// The certificate that the service shows.
+  /// The certificate that the service presents.
   package enum Certificate: String, Sendable, CaseIterable {
-    /// Its own.
+    /// The service's own.
     case good
-    /// One for the same names that ended a day ago, from the same authority.
+    /// For the same names and from the same authority, but expired a day ago.
     case expired
-    /// One for the same names from an authority that nobody knows.
+    /// For the same names, from an unknown authority.
     case foreign
-    /// One from the right authority, for another name.
+    /// From the right authority, for another name.
     case otherName
   }
 
   package var certificate: Certificate
-  /// MAX_CONCURRENT_STREAMS of the connection from first to last; nil for what the service announces.
+  /// MAX_CONCURRENT_STREAMS for the whole connection; nil for the service's usual limit.
   package var maxConcurrentStreams: Int?
-  /// SETTINGS_INITIAL_WINDOW_SIZE in bytes: how much of a body may come before a WINDOW_UPDATE; nil for the usual.
+  /// SETTINGS_INITIAL_WINDOW_SIZE in bytes: how much of a body a provider may send before a WINDOW_UPDATE; nil for the
+  /// usual size.
   package var initialWindowBytes: Int?
 
   package init(
@@ -80,15 +82,15 @@ package struct RehearsedOpening: Sendable, Hashable {
   }
 }
 
-/// A provider's connection, once its handshake is done.
+/// A provider's connection after its handshake.
 package struct RehearsedConnection: Sendable, Hashable {
-  /// Counts the connections of both interfaces since the start, from 1.
+  /// Counts connections of both interfaces since the start, from 1.
   package var number: UInt64
   package var interface: ProviderInterface
   package var environment: Environment
   /// Address and port.
   package var peer: String
-  /// Of the certificate; nil where there is none.
+  /// Describes the certificate; nil if there is none.
   package var credential: String?
 
   package init(
@@ -103,7 +105,7 @@ package struct RehearsedConnection: Sendable, Hashable {
   }
 }
 
-/// What a provider asked for, as it came.
+/// A provider's request as it arrived.
 package struct ProviderRequest: Sendable, Hashable {
   package struct Header: Sendable, Hashable {
     package var name: String
@@ -121,24 +123,24 @@ package struct ProviderRequest: Sendable, Hashable {
   /// Empty on the binary interface, like the path and the headers.
   package var method = ""
   package var path = ""
-  /// In the order in which they came, pseudo-header fields too.
+  /// In order of arrival, including pseudo-header fields.
   package var headers: [Header] = []
   /// The device token as sent: the path's last segment, or the frame's bytes in hexadecimal digits.
   package var token = ""
-  /// The field, or what the certificate stands for; nil where neither names one.
+  /// The topic field, or the certificate's topic; nil if neither names one.
   package var topic: String?
-  /// These as sent, whether or not the service knows the value.
+  /// This and the next two as sent, even if the service does not know the value.
   package var pushType: String?
   package var priority: String?
   package var collapseID: String?
   package var expirationSeconds: Int64?
-  /// The frame's, on the binary interface; nil for command 0, which has no identifier.
+  /// The frame's command on the binary interface. Command 0 has no identifier.
   package var command: UInt8?
   package var identifier: UInt32?
   package var payload: [UInt8] = []
-  /// `key ABC123DEFG of team TEAM123456` or `certificate for com.example.app`, as far as that can be read, good or not.
+  /// `key ABC123DEFG of team TEAM123456` or `certificate for com.example.app`, as far as it can be read, valid or not.
   package var credential: String?
-  /// When the provider token says that it was issued.
+  /// When the provider token was issued, by its own claim.
   package var tokenIssuedAtSeconds: Int64?
 
   package init(connection: RehearsedConnection, receivedMilliseconds: Int64) {
@@ -150,26 +152,25 @@ package struct ProviderRequest: Sendable, Hashable {
   package var environment: Environment { connection.environment }
 }
 
-/// A request and what became of it.
+/// A request and its outcome.
 package struct ProviderExchange: Sendable, Hashable {
   package var request: ProviderRequest
-  /// The HTTP status, or the status byte of the binary interface, where 0 stands for accepted. On HTTP/2 0 stands for a
-  /// request that got no answer.
+  /// The HTTP status; 0 if the request got no answer. On the binary interface the status byte; 0 if accepted.
   package var status: Int
-  /// The word on the wire.
+  /// The reason in the answer.
   package var reason: String?
-  /// Exactly why, for a person.
+  /// The exact reason in words.
   package var explanation: String?
-  /// Since when a token is dead, with 410.
+  /// With 410: since when the token is dead, in Unix milliseconds.
   package var timestampMilliseconds: Int64?
   /// The `apns-id` of the answer.
   package var apnsID: String?
   package var uniqueID: String?
-  /// The rule whose fault struck.
+  /// The rule whose fault was applied.
   package var fault: String?
-  /// What lenient mode let pass.
+  /// What lenient mode forgave.
   package var notes: [String] = []
-  /// Under which the ledger has it; nil where it was refused.
+  /// The id in the ledger; nil if the request was rejected.
   package var notificationID: NotificationID?
   /// Unix milliseconds of the service's clock.
   package var answeredMilliseconds: Int64
@@ -180,7 +181,7 @@ package struct ProviderExchange: Sendable, Hashable {
     self.answeredMilliseconds = answeredMilliseconds
   }
 
-  /// Whether the service took the notification.
+  /// Whether the service accepted the notification.
   package var isAccepted: Bool {
     switch request.interface {
     case .http2: status == 200

@@ -6,14 +6,14 @@ import ApusTLS
 import ApusTrust
 import Synchronization
 
-/// What the workers of a stand-in have in common: who listens in, and the doors as it wants them.
+/// What the development service's workers share: the interceptor, and the listeners' contexts with other certificates.
 final class RehearsalDesk: Sendable {
   let rehearsal: any Rehearsal
   private let contexts: DoorContexts
   private let connections = Atomic<UInt64>(0)
   private let made = Mutex<[Show: TLSContext]>([:])
 
-  /// A door that shows another certificate than its own.
+  /// A listener that presents a certificate other than its own.
   private struct Show: Hashable {
     var place: Int
     var certificate: RehearsedOpening.Certificate
@@ -27,7 +27,7 @@ final class RehearsalDesk: Sendable {
   /// The number of the next connection.
   func nextConnection() -> UInt64 { connections.wrappingAdd(1, ordering: .relaxed).newValue }
 
-  /// A door, the one at that place among the open ones, for the next connection.
+  /// The listener to use for the next connection; `place` is its index among the open ones.
   func door(_ door: Door, at place: Int) -> Door {
     let certificate = rehearsal.opening.certificate
     guard certificate != .good, door.kind != .courier else { return door }
@@ -60,7 +60,7 @@ final class RehearsalDesk: Sendable {
     let own = try Certificate(
       pem: Files.readText(contexts.directory.serverFiles.certificate))
     let key = try PrivateKey.generateP256()
-    // Clients hold it against the time that is, and not against the one that a test has set.
+    // Clients check validity against the real time, not against a clock that a test has set.
     var validity = Validity(now: EventLoop.wallClockMilliseconds() / 1000, days: 30)
     if certificate == .expired {
       let end = validity.notBefore - Self.daySeconds

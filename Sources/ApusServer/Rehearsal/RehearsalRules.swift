@@ -4,10 +4,10 @@ import ApusModel
 import ApusTLS
 import ApusTrust
 
-// What holds for both interfaces.
+// Rules of both interfaces.
 
 extension Connection {
-  /// Who listens in on the connection; nil in a real service.
+  /// The interceptor's state for this connection; nil in a normal service.
   func rehearse(_ interface: ProviderInterface) -> ProviderRehearsal? {
     guard let desk = worker.rehearsal else { return nil }
     return ProviderRehearsal(desk, self, interface, credential: certificateText)
@@ -20,7 +20,7 @@ extension Connection {
     return "certificate for \(subject.userID ?? subject.commonName ?? certificate.serial)"
   }
 
-  /// Somebody has said whose device an unknown token is.
+  /// The interceptor has assigned a device to an unknown token, or declined.
   func adopted(_ token: DeviceToken?, _ key: UInt32) {
     switch driver {
     case .provider(let provider): provider.adopted(token, key)
@@ -29,7 +29,7 @@ extension Connection {
     }
   }
 
-  /// What a request had to wait for has happened.
+  /// The preparation that a request waited for is done.
   func prepared(_ key: UInt32) {
     switch driver {
     case .provider(let provider): provider.prepared(key)
@@ -39,11 +39,11 @@ extension Connection {
   }
 }
 
-// The rules about quiet connections go by the monotonic clock, which nobody sets. Where the service's own was moved,
-// they are held against that too.
+// Idle timeouts use the monotonic clock, which cannot be set. If the service's own clock was moved, they are also
+// checked against that.
 
 extension Worker {
-  /// The clock was set: what is due by now happens now.
+  /// The service's clock was set: does at once what is now due.
   func clockChanged() {
     secondPassed()
     for connection in connections {
@@ -76,7 +76,7 @@ extension BinaryProvider {
 }
 
 extension ProviderRehearsal {
-  /// How the connection is opened.
+  /// Applies the interceptor's settings for new connections.
   func adjust(_ session: inout HTTP2ServerSession.Configuration, _ hasRaisedLimit: inout Bool) {
     session.keepsEveryField = true
     let opening = desk.rehearsal.opening
@@ -92,7 +92,7 @@ extension ProviderRehearsal {
 }
 
 extension PlannedFault.Effect {
-  /// Whether the interface has a word for it.
+  /// Whether the interface can express the effect.
   func strikes(_ interface: ProviderInterface) -> Bool {
     switch self {
     case .none: false
@@ -104,9 +104,9 @@ extension PlannedFault.Effect {
 }
 
 extension Explanation {
-  /// Whether a stand-in that takes any credential lets it pass.
+  /// Whether lenient mode forgives the rejection.
   ///
-  /// The age of a token is held to: it says nothing of who the sender is, and an hour's rule is to be tried out.
+  /// The age of a token still counts: it does not identify the provider, and developers need to test the one-hour rule.
   var isForgivable: Bool {
     switch self {
     case .signature, .unknownKey, .keyOfOtherTeam, .revokedKey, .keyEnvironment, .otherTeam,
