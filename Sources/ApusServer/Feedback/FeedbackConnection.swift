@@ -7,35 +7,37 @@ import ApusStore
 import ApusTLS
 import ApusWire
 
-/// A reader of the feedback service: the dead tokens of its certificate's topic, oldest first, and then the end.
+/// A connection to the feedback service: writes the dead tokens of its certificate's topic, oldest first, then closes.
 ///
-/// "The service begins to write as soon as the connection is there; the provider reads until the end." The rows are
-/// leased to the connection while it reads and removed once it has them all: at least once, whatever happens. A second
-/// reader of the same list gets what is not leased.
+/// Source: Binary Provider API. The service writes as soon as the connection is established, and the provider reads to
+/// the end.
 ///
-/// Whether it has them all is asked of its system: an orderly end of its side, or every byte acknowledged. A reader
-/// that goes away in the middle resets the connection, as unread bytes do that.
+/// The connection leases rows while the provider reads, and removes them once the provider has them all: delivery is at
+/// least once. A second reader of the same list gets the rows that are not leased.
 ///
-/// Touched by its worker's thread alone; it crosses another where the store says that rows are removed.
+/// The provider has all rows if it closed its side in an orderly way, or if its system acknowledged every byte. A
+/// provider that stops in the middle resets the connection, because unread bytes cause a reset.
+///
+/// Used on its worker's thread only, except while the store reports the removal of rows.
 @safe final class FeedbackConnection: @unchecked Sendable {
   private let connection: Connection
   private let worker: Worker
   private let list: FeedbackTopic
   private let lease: FeedbackLeases.ID
-  /// How many of the lease's rows were written to the connection.
+  /// How many of the leased rows were written to the connection.
   private var written = 0
-  /// How many of them are out of the store, or on their way.
+  /// How many of them have been removed from the store, or are being removed.
   private var removed = 0
-  /// The last row that was looked at, this reader's or another's.
+  /// The last row that was read from the store, even if another reader has its lease.
   private var last: FeedbackRow?
-  /// Whether there is nothing more to lease.
+  /// Whether all rows that this reader can get are leased.
   private var isComplete = false
   private var sender: BinarySender
 
-  /// Rows that are fetched, or removed, at a time.
+  /// Rows fetched or removed at a time.
   private static let rowsPerPage = 40 * Limits.feedbackTuplesPerWrite
 
-  /// Nil when the certificate is not good here, and where it names no topic: there is nothing to be read.
+  /// Nil if the certificate is not accepted here or names no topic: then there is no list to read.
   init?(_ connection: Connection) {
     self.connection = connection
     worker = connection.worker
@@ -59,7 +61,7 @@ import ApusWire
 
   // MARK: Writing
 
-  /// Writes whole tuples, a few to a record: some readers lose what comes in larger ones.
+  /// Writes whole tuples, a few per TLS record: some readers lose tuples in larger records.
   func flush() -> Connection.Ending {
     if let end = sender.notAfterSeconds, worker.certificateSeconds > end { trustChanged() }
     while connection.mayWrite {
@@ -75,7 +77,7 @@ import ApusWire
     return .none
   }
 
-  /// What the connection was given, and is to be given.
+  /// The rows of this connection's lease, written or not.
   private var leasedRows: [FeedbackLeases.Row] {
     let lease = lease
     return worker.feedback.withLeases { $0.rows(of: lease) }
@@ -92,7 +94,7 @@ import ApusWire
     written = rows.endIndex
   }
 
-  /// Takes the next rows that no other reader has, as far as there is room for them.
+  /// Leases the next rows that no other reader has, within the lease's limit.
   private func leaseMore() {
     var page: [FeedbackRow] = []
     do {
@@ -111,8 +113,8 @@ import ApusWire
     isComplete = isFull || page.count < Self.rowsPerPage
   }
 
-  /// What connections are judged by was replaced, or the certificate's time is over: then the rest of the list is not
-  /// for this reader.
+  /// Called when the trust was replaced or the certificate has expired: checks whether this reader may still get the
+  /// rest of the list.
   func trustChanged() {
     do throws(Refusal) {
       try sender.reexamine(
@@ -126,7 +128,8 @@ import ApusWire
 
   // MARK: The end
 
-  /// The connection is over: what the reader has is removed, and all goes back to the list if it does not have it all.
+  /// Called when the connection has ended. Removes the rows if the reader has all of them; otherwise returns them to
+  /// the list.
   func connectionClosed(_ end: Connection.End) {
     let isTaken =
       switch end {
@@ -138,7 +141,7 @@ import ApusWire
     removeRows()
   }
 
-  /// Removes a page of rows at a time, so that a long list holds up neither the worker nor the store.
+  /// Removes one page of rows at a time, so that a long list blocks neither the worker nor the store.
   private func removeRows() {
     let rows = leasedRows
     guard removed < rows.count else { return closeLease() }

@@ -1,7 +1,7 @@
 import ApusCore
 import Synchronization
 
-/// Who reads which feedback list at the moment, over all workers: a row goes to one reader at a time.
+/// The leases of feedback rows, shared by all workers: each row goes to one reader at a time.
 final class FeedbackDesk: Sendable {
   private let leases = Mutex(FeedbackLeases())
 

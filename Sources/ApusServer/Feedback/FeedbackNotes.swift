@@ -2,10 +2,10 @@ import ApusCore
 import ApusModel
 import ApusStore
 
-/// Dead tokens of one worker's devices on their way into the store.
+/// Dead tokens of one worker's devices, waiting to be stored.
 ///
-/// They go with the commit groups, and nobody waits for them: what is lost with the service is noted again at the next
-/// push to the same token.
+/// They are written with the commit groups, and no answer depends on them: a token lost in a crash is noted again at
+/// the next push to it.
 struct FeedbackNotes {
   private struct Key: Hashable {
     var list: FeedbackTopic
@@ -15,18 +15,18 @@ struct FeedbackNotes {
   private var gathering: [Key: Int64] = [:]
   private var sealed: [Key: Int64] = [:]
 
-  /// Time of the loop's clock before which a store that failed is not asked again.
+  /// Time of the loop's clock until which no write is tried after a failure.
   private var pausedMilliseconds: UInt64 = 0
   private static let pauseMilliseconds: UInt64 = 1000
 
-  /// What gathers while a disk stands still; more is left to the next push.
+  /// The most tokens kept while the disk is stalled. Further ones are noted again at their next push.
   private static let limit = 65_536
 
-  /// Whether nothing is to be written.
+  /// Whether no tokens wait to be written.
   var isEmpty: Bool { gathering.isEmpty }
 
-  /// Whether something is to be written now. Nobody waits for it: a store that refuses everything at once, as it does
-  /// while it recovers, would keep the worker busy.
+  /// Whether tokens are to be written now. Writes pause after a failure: a store that rejects every write at once, as
+  /// it does during recovery, would keep the worker busy.
   func isDue(loopMilliseconds: UInt64) -> Bool {
     !gathering.isEmpty && loopMilliseconds >= pausedMilliseconds
   }
@@ -41,7 +41,7 @@ struct FeedbackNotes {
     gathering[key] = max(gathering[key] ?? 0, milliseconds)
   }
 
-  /// Adds what gathered to a group. A token that stands in its list with the same time already is not written again.
+  /// Adds the waiting tokens to a group, except those that are already listed with the same or a later time.
   mutating func seal(
     into group: inout WriteGroup, store: any DurableStore
   ) throws(StoreError) {
@@ -56,7 +56,7 @@ struct FeedbackNotes {
     }
   }
 
-  /// The group was written, or could not be.
+  /// Called when the group was written, or failed.
   mutating func committed(succeeded: Bool, loopMilliseconds: UInt64) {
     let written = sealed
     sealed.removeAll()
