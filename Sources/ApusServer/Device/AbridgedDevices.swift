@@ -2,24 +2,23 @@ import ApusCore
 import ApusModel
 import ApusStore
 
-/// What is remembered of nearly all devices, in 14 bytes each: what a notification needs to be decided about and to
-/// take its slot in the store.
+/// Nearly all devices in 14 bytes each: enough to decide on a notification and to assign its slot in the store.
 ///
-/// Devices are alike: the same app in the same state, and nothing or one notification stored. What a device shares with
-/// others is a shape, which is kept once; what is its own are its id and the place in the order of acceptance of what
-/// is stored for it. What its record says beyond that (its key, and since when its topics are as they are) is read when
-/// the device comes, or when a token of it is not good.
+/// Most devices are alike: the same app in the same state, and at most one notification stored. The common part is a
+/// shape, kept once. Kept per device are its id, and the acceptance order of its stored notification. The rest of its
+/// record (its key, and since when its topics are in their state) is read from the store when the device connects, or
+/// when one of its tokens is not valid.
 ///
-/// What is here is as good as the store, as in ``FoldedDevices``: whoever takes a device takes it away.
+/// The content is as current as the store, as in ``FoldedDevices``: taking a device removes it here.
 ///
-/// A table of sets. The high bits of an id's hash choose the set, and the hash can be undone, so that the remaining
-/// bits say which device it is. The bits that the set has said make room for the number of the shape.
+/// The table consists of sets. The high bits of an id's hash choose the set. The hash is invertible, so the remaining
+/// bits identify the device, and the shape's number takes the place of the bits that the set implies.
 ///
-/// There are two hashes. A device whose first set is getting full goes to its second one, if that has more room: with
-/// one, 7 of 100 devices would be pushed out by others while an eighth of the table is free, and each of them costs two
-/// reads of the store.
+/// There are two hashes. A device whose first set is getting full goes to its second set if that has more room. With
+/// one hash, 7 of 100 devices would be evicted while an eighth of the table is free, and each eviction costs two reads
+/// of the store.
 struct AbridgedDevices {
-  /// What devices have in common.
+  /// What alike devices have in common.
   private struct Shape: Hashable {
     var environment: Environment
     /// Without times.
@@ -27,9 +26,9 @@ struct AbridgedDevices {
     var stored: StoredShape
   }
 
-  /// What is stored for a device, apart from its place in the order.
+  /// What is stored for a device, apart from its acceptance order.
   private enum StoredShape: Hashable {
-    /// It is to be asked for.
+    /// Not known: the store must be read.
     case unknown
     case nothing
     case one(TopicKey, PushType?, Priority, ProviderInterface)
@@ -37,56 +36,56 @@ struct AbridgedDevices {
 
   private struct Form {
     var environment: Environment
-    /// One array for all devices of the shape.
+    /// One array shared by all devices of the shape.
     var registration: Registration
     var stored: StoredShape
   }
 
-  /// What was remembered of a device. `stored` is nil where it is not known; its facts have no ids.
+  /// A device taken from the table. `stored` is nil if unknown; its facts have no ids.
   struct Found {
     var registration: Registration
     var stored: [NotificationFacts]?
   }
 
-  /// How much of a device was put away.
+  /// How much of a device was kept.
   enum Extent {
     case nothing
     case registration
     case all
   }
 
-  /// The remainder of a hash, and below it, in as many bits as the set's number has, the number of the shape, and in
-  /// the last of them which of the hashes it is. 0: free.
+  /// From the high bits down: the remainder of a hash; then, in as many bits as the set's number has, the shape's
+  /// number and in the lowest bit which hash was used. 0: free.
   private var words: [UInt64]
-  /// The lower 32 and the upper 16 bits of the place in the order.
+  /// The lower 32 and the upper 16 bits of the acceptance order.
   private var lowOrders: [UInt32]
   private var highOrders: [UInt16]
   private var setBits: Int
   private let ways: Int
   private let maximumSetBits: Int
-  /// Whether a stored notification's ids will be asked for: then one is not remembered here.
+  /// Whether the ids of stored notifications are needed. If so, stored notifications are not kept here.
   private let needsIDs: Bool
   private(set) var count = 0
-  /// Where the next device that finds its set full goes.
+  /// Index within a full set of the next device to evict.
   private var turn = 0
-  /// By number; number 0 stands for none.
+  /// By number; number 0 is unused.
   private var forms: [Form] = []
   private var numbers: [Shape: Int] = [:]
-  /// The number of what was put last, and last read.
+  /// The shape's number of the device that was put last, and of the one that was last read ahead.
   private var latest = 0
   private var latestRead = 0
-  /// The number that was last changed for that of the same shape with nothing stored, and that.
+  /// The last replacement of a number by that of the same shape with nothing stored.
   private var latestEmptied = (from: 0, to: 0)
 
   static let deviceByteCount = 14
   private static let orderLimit: UInt64 = 1 << 48
   private static let minimumSetBits = 6
   private static let minimumWays = 8
-  /// Shapes are never given up. Where devices are all different they would take more than they save.
+  /// Shapes are never removed. If all devices differed, shapes would take more memory than they save.
   private static let shapeLimit = 1 << 14
   private static let topicLimit = 8
 
-  /// - Parameter byteCount: bytes of the table when it is full grown.
+  /// - Parameter byteCount: bytes of the table at its full size.
   init(byteCount: Int, needsIDs: Bool) {
     var bits = Self.minimumSetBits
     let way = Self.deviceByteCount
@@ -100,12 +99,12 @@ struct AbridgedDevices {
     self.needsIDs = needsIDs
   }
 
-  /// Whether another device would take the place of one that is remembered.
+  /// Whether another device would probably evict one.
   var isFull: Bool { setBits == maximumSetBits && count >= words.count / 8 * 7 }
 
   func contains(_ key: DeviceKey) -> Bool { place(of: key) != nil }
 
-  /// Takes a device out of here; nil where it is not here.
+  /// Removes a device from the table and returns it; nil if it is not here.
   mutating func take(_ key: DeviceKey) -> Found? {
     guard let place = place(of: key) else { return nil }
     let registration = registration(at: place)
@@ -114,14 +113,14 @@ struct AbridgedDevices {
       registration: registration, stored: isKnown ? only.map { [$0] } ?? [] : nil)
   }
 
-  // The same in parts, for who needs it fast: an optional value with all of them is copied, and its parts counted.
+  // The same in parts, for speed: returning all parts in one optional would copy and retain each of them.
 
   func place(of key: DeviceKey) -> Int? { place(of: key, .first) ?? place(of: key, .second) }
 
   func registration(at place: Int) -> Registration { forms[number(at: place)].registration }
 
-  /// Takes the device of `key` out of its place. Returns whether it is known what is stored for it, and what that is:
-  /// nothing, or one notification.
+  /// Removes the device of `key` from its place. Returns whether it is known what is stored for the device, and the
+  /// stored notification if there is one.
   mutating func takeStored(
     of key: DeviceKey, at place: Int
   ) -> (isKnown: Bool, only: NotificationFacts?) {
@@ -139,7 +138,7 @@ struct AbridgedDevices {
     return (true, only)
   }
 
-  /// Puts a device away as far as it fits. `device` must be at rest.
+  /// Keeps as much of a device as fits. `device` must be at rest.
   mutating func put(_ device: Device) -> Extent {
     guard device.registration.topics.count <= Self.topicLimit else { return .nothing }
     let (stored, order, isAll) = storedShape(of: device)
@@ -148,9 +147,9 @@ struct AbridgedDevices {
     return isAll ? .all : .registration
   }
 
-  /// Puts a device of which nothing but its record is known.
+  /// Keeps a device of which only the record is known.
   mutating func put(_ key: DeviceKey, record: Span<UInt8>) {
-    // Without an object for each: nearly all of a table are like the one before.
+    // Compares the record with the previous shape first: most rows of a table have the same one, and need no object.
     if latestRead > 0, forms[latestRead].environment == key.environment,
       DeviceRecord.has(forms[latestRead].registration.topics, in: record)
     {
@@ -161,7 +160,7 @@ struct AbridgedDevices {
     if put(device) != .nothing { latestRead = latest }
   }
 
-  /// Notes that nothing is stored for a device, where it is here and that is not known.
+  /// Notes that nothing is stored for a device, if it is here and that was unknown.
   mutating func noteNothingStored(for key: DeviceKey) {
     guard let place = place(of: key) else { return }
     let known = number(at: place)
@@ -176,7 +175,7 @@ struct AbridgedDevices {
     words[place] = words[place] & kept | UInt64(latestEmptied.to) &<< 1
   }
 
-  /// Reads what a search for the device will look at, for the processor to have it at hand.
+  /// Reads the memory that a search for the device will read, so that it is in the processor's cache by then.
   func warm(_ key: DeviceKey) -> UInt {
     let set = set(Self.hash(key.id, .first))
     return UInt(truncatingIfNeeded: words[set.lowerBound] &+ words[set.upperBound - 1])
@@ -195,9 +194,9 @@ struct AbridgedDevices {
 
   // MARK: Shapes
 
-  /// The number of the device's shape; nil where it is new and there is no room for another.
+  /// The number of the device's shape; nil if it is new and there is no room for another.
   private mutating func number(of device: Device, _ stored: StoredShape) -> Int? {
-    // As a rule the same as that of the one before.
+    // Usually the same shape as that of the previous device.
     if latest > 0, isForm(latest, of: device, stored) { return latest }
     let registration =
       device.isAbridged ? device.registration : device.registration.abridged()
@@ -228,14 +227,14 @@ struct AbridgedDevices {
 
   private enum Choice: UInt64 { case first, second }
 
-  /// Undone by the inverse of each step: two ids never have the same.
+  /// Every step is invertible: no two ids have the same hash.
   private static func hash(_ id: DeviceID, _ choice: Choice) -> UInt64 {
     let factor: UInt64 = choice == .first ? 0xd6e8_feb8_6659_fd93 : 0xff51_afd7_ed55_8ccd
     let mixed = id.rawValue &* factor
     return (mixed ^ mixed &>> 32) &* factor
   }
 
-  /// The bits that the set's number leaves free.
+  /// The low bits of a word: shape number and hash choice.
   private var numberMask: UInt64 { 1 << UInt64(setBits) - 1 }
 
   private func number(at place: Int) -> Int { Int((words[place] & numberMask) &>> 1) }
@@ -270,7 +269,7 @@ struct AbridgedDevices {
     highOrders[place] = UInt16(truncatingIfNeeded: order &>> 32)
   }
 
-  /// Where a device goes: to its own place, to a free one, or to one that another has to leave for it.
+  /// Where to put a device: in its present place, in a free one, or in that of a device to evict.
   private mutating func target(
     for key: DeviceKey
   ) -> (place: Int, choice: Choice, isOfAnother: Bool) {
@@ -288,8 +287,9 @@ struct AbridgedDevices {
     return (chosen.lowerBound + turn, choice, true)
   }
 
-  /// Devices of a set beyond which the second one is looked at. Lower, it would be looked at for nothing; higher, more
-  /// would find both full: at 9.5 of 11 taken, 3 of 10,000 do, and 86 if the first one is filled up before.
+  /// Number of devices in a set from which the second set is tried. A lower threshold would try it needlessly; a higher
+  /// one makes more devices find both sets full. At 9.5 of 11 taken, 3 of 10,000 devices do; 86 if the first set is
+  /// filled up before.
   private var crowdedWays: Int { ways * 3 / 4 }
 
   private func takenCount(in set: Range<Int>) -> Int {
@@ -298,7 +298,7 @@ struct AbridgedDevices {
 
   private func freePlace(in set: Range<Int>) -> Int? { set.first { words[$0] == 0 } }
 
-  /// Each set becomes two.
+  /// Splits each set into two.
   private mutating func grow() {
     let (oldWords, oldLow, oldHigh, oldBits) = (words, lowOrders, highOrders, setBits)
     let mask = numberMask

@@ -2,28 +2,27 @@ import ApusCore
 import ApusModel
 import ApusStore
 
-/// The devices that were looked at lately.
+/// The devices that were used lately.
 ///
-/// Connected devices stay. The others live in two generations: what is used moves to the younger one, and when that
-/// has its share of the bytes the older one is forgotten and they change places. So the cache is bounded without a list
-/// to keep in order.
-/// What is forgotten there is abridged or folded, and in that form stays for much longer.
+/// Connected devices always stay. The others belong to two generations. A device that is used moves to the younger
+/// generation. Once that reaches its share of the bytes, the older generation is evicted and the younger becomes the
+/// older. This bounds the cache without an ordered list. Evicted devices stay much longer in abridged or folded form.
 ///
-/// One table for all of them, as each notification looks its device up: a place of the table says of which generation
-/// its device is.
+/// All devices share one table, because each notification looks its device up; each place has the generation of its
+/// device.
 ///
-/// Not copyable: methods that do not mutate would be called on a copy, with a count for each of its tables.
+/// Noncopyable for speed: otherwise nonmutating methods would be called on a copy, which retains each of the tables.
 struct DeviceCache: ~Copyable {
   private struct Place {
     var key: DeviceKey
-    /// The number of its generation; 0 while it is connected.
+    /// The number of its generation; 0 while connected.
     var generation: UInt32
-    /// Bytes of the device when it came here: it grows while it is connected, and does not count then.
+    /// Bytes of the device when it was put here. Its growth while connected does not count.
     var weight: UInt32
-    /// Nil where the place is free.
+    /// Nil if the place is free.
     var device: Device?
 
-    /// Spelled out: the comparison that another module derives is a call.
+    /// Written out, because the derived comparison is a call into another module.
     func isOf(_ other: DeviceKey) -> Bool {
       key.id.rawValue == other.id.rawValue
         && key.environment.rawValue == other.environment.rawValue
@@ -36,34 +35,34 @@ struct DeviceCache: ~Copyable {
     }
   }
 
-  /// A power of two of them, at most half of them taken.
+  /// A power of two, at most half of them taken.
   private var places = [Place](repeating: .free, count: 16)
   private var takenCount = 0
   private var recentBytes = 0
   /// The number of the younger generation.
   private var generation: UInt32 = 1
-  /// Who came to be of each; some are no more.
+  /// Devices that joined each generation; some have left it since.
   private var younger: [DeviceKey] = []
   private var older: [DeviceKey] = []
 
-  /// Objects of devices that were forgotten, for the next ones: together with the younger generation no more than that
-  /// has when it is full.
+  /// Objects of evicted devices, for reuse. Together with the younger generation at most as many as a full generation
+  /// has.
   private var spare: [Device] = []
 
   /// Bytes that the younger generation may take.
   private let generationBytes: Int
-  /// Bytes that make the next generation: more where many devices have writes pending, so that they are not looked
-  /// through for each that comes.
+  /// Bytes at which a new generation begins. Increased while many devices have writes pending, because otherwise each
+  /// further device would cause a scan of all of them.
   private var agingBytes: Int
-  /// What is never stored would not be read.
+  /// Stored, so that the compiler does not remove the reads.
   private var warmth: UInt = 0
   private var abridged: AbridgedDevices
   private var folded: FoldedDevices
 
-  /// - Parameter byteCount: about as many bytes are taken by devices that are not connected: an eighth by those that
-  ///   were looked at lately; of the rest five sevenths by those that are abridged, or where ids are needed by those
-  ///   that are folded.
-  /// - Parameter needsIDs: whether the ids of what is stored will be asked for.
+  /// - Parameter byteCount: approximate limit for devices that are not connected. An eighth is for those used lately,
+  ///   five eighths are for abridged devices and a quarter is for folded ones; if ids are needed, the last two are
+  ///   exchanged.
+  /// - Parameter needsIDs: whether the ids of stored notifications are needed.
   init(byteCount: Int, needsIDs: Bool = true) {
     generationBytes = byteCount / 16
     agingBytes = generationBytes
@@ -72,28 +71,28 @@ struct DeviceCache: ~Copyable {
     folded = FoldedDevices(byteCount: needsIDs ? much : little)
   }
 
-  /// What is remembered of a device that was not looked at lately.
+  /// What is known of a device that was not used lately.
   struct Remembered {
-    /// Nil where it is not known, or not whole.
+    /// Nil if unknown or incomplete.
     var record: DeviceRecord?
-    /// What stands in for the record; nil where not even that is known.
+    /// Without a record: the topics that are known; nil if not even these are.
     var registration: Registration?
-    /// Nil where it is not known.
+    /// Nil if unknown.
     var stored: [NotificationFacts]?
   }
 
-  /// An object for a device that is not in the cache.
+  /// Makes an object for a device that is not in the cache.
   mutating func makeDevice(_ key: DeviceKey, _ registration: Registration) -> Device {
     guard let device = spare.popLast() else { return Device(key: key, registration: registration) }
     device.renew(key, registration)
     return device
   }
 
-  /// Frees the objects that are kept for the next devices.
+  /// Frees the objects that are kept for reuse.
   mutating func forgetSpare() { spare = [] }
 
-  /// Takes the device out of those that are abridged. Nil where it is not there, or where more may be known of it: then
-  /// `unfold` says all.
+  /// Removes the device from the abridged ones and returns it. Nil if it is not there, or may also be folded: then use
+  /// `unfold`.
   mutating func unabridge(_ key: DeviceKey) -> Device? {
     guard !folded.mayHave(key), let place = abridged.place(of: key) else { return nil }
     let device = makeDevice(key, abridged.registration(at: place))
@@ -103,7 +102,7 @@ struct DeviceCache: ~Copyable {
     return device
   }
 
-  /// Takes the device out of those that were not looked at lately.
+  /// Removes the device from the abridged and folded ones, and returns what they had.
   mutating func unfold(_ key: DeviceKey) -> Remembered? {
     let (short, long) = (abridged.take(key), folded.take(key))
     guard short != nil || long != nil else { return nil }
@@ -112,7 +111,7 @@ struct DeviceCache: ~Copyable {
       stored: long?.stored ?? short?.stored)
   }
 
-  /// Puts a device away that is not looked at any more.
+  /// Keeps an evicted device in a shorter form.
   private mutating func fold(_ device: Device) {
     let extent = abridged.put(device)
     guard extent != .all else { return }
@@ -120,9 +119,9 @@ struct DeviceCache: ~Copyable {
     if needsRecord || device.knowsStored { folded.fold(device, withRecord: needsRecord) }
   }
 
-  // MARK: Ahead
+  // MARK: Read ahead
 
-  /// Whether what is read ahead would only take the place of what is remembered.
+  /// Whether a device read ahead would only evict another.
   var isFull: Bool { abridged.isFull }
 
   /// Whether anything is known of the device.
@@ -130,7 +129,7 @@ struct DeviceCache: ~Copyable {
     places[index(of: key)].device != nil || abridged.contains(key)
   }
 
-  /// Remembers a device that nobody has asked for, as its record says. An existing folded entry stays valid.
+  /// Keeps the record of a device that was read ahead. An existing folded entry stays valid.
   mutating func readAhead(_ key: DeviceKey, record: Span<UInt8>) {
     abridged.put(key, record: record)
   }
@@ -138,8 +137,8 @@ struct DeviceCache: ~Copyable {
   /// Notes that nothing is stored for a device that was just read ahead.
   mutating func noteNothingStored(for key: DeviceKey) { abridged.noteNothingStored(for: key) }
 
-  /// Bytes that a device takes, about: the object, its places here and what the allocator adds (measured with one
-  /// topic), its topics, and what is known to be stored for it.
+  /// Approximate bytes of a device: the object, its places here and the allocator's overhead (measured with one topic),
+  /// its topics, and its known stored notifications.
   static func weight(of device: Device) -> Int {
     576 + 40 * device.registration.topics.count + 112 * device.storedCount
   }
@@ -154,8 +153,8 @@ struct DeviceCache: ~Copyable {
     }
   }
 
-  /// The same, without a count: good until the cache is touched again. Counting up and down is much of what a
-  /// notification costs that ends at once.
+  /// The same without retaining the device: valid until the cache is next used. Reference counting is much of the cost
+  /// of a notification that ends at once.
   mutating func uncounted(_ key: DeviceKey) -> Unmanaged<Device>? {
     let index = index(of: key)
     let generation = places[index].generation
@@ -166,50 +165,50 @@ struct DeviceCache: ~Copyable {
     return unsafe UnsafeRawPointer(bitPattern: place).map { unsafe .fromOpaque($0) }
   }
 
-  /// The device of that key, if it is here; what was used before is not thereby used.
+  /// The device of the key, if it is here. Does not count as a use.
   func peek(_ key: DeviceKey) -> Device? { places[index(of: key)].device }
 
-  /// Reads the place of `key`, and what stands first in its device: two lines of the processor's cache, as many as the
-  /// properties that each notification looks at. Raw memory, because a reference would be counted, and processors do
-  /// not count ahead.
+  /// Reads the place of `key` and the start of its device: two lines of the processor's cache, which have the
+  /// properties that each notification reads. Uses raw memory, because a reference would be counted, and processors do
+  /// not prefetch past a count.
   func warm(_ key: DeviceKey) -> UInt {
     let place = unsafe unsafeBitCast(places[index(of: key)].device, to: UInt.self)
     guard let object = unsafe UnsafeRawPointer(bitPattern: place) else { return abridged.warm(key) }
     return unsafe object.load(as: UInt.self) &+ object.load(fromByteOffset: 64, as: UInt.self)
   }
 
-  /// The same for several that are about to be forgotten, and for the places that they get among the abridged.
+  /// The same for several devices that are about to be evicted, and for their places among the abridged ones.
   private mutating func warm(_ keys: ArraySlice<DeviceKey>) {
     var sum: UInt = 0
     for key in keys { sum &+= warm(key) &+ abridged.warm(key) }
     warmth = sum
   }
 
-  /// How many: each has a dozen lines of the processor's cache.
+  /// Devices at a time: each takes a dozen lines of the processor's cache.
   private static let warmedAtOnce = 32
 
   mutating func insert(_ device: Device) { put(device, generation, at: index(of: device.key)) }
 
-  /// The device is connected: it must not be forgotten.
+  /// Keeps a connected device, which must not be evicted.
   mutating func keep(_ device: Device) { put(device, 0, at: index(of: device.key)) }
 
   mutating func letGo(_ device: Device) { insert(device) }
 
-  /// Forgets a connected device, which its owner keeps elsewhere.
+  /// Removes a connected device, which its owner keeps elsewhere.
   mutating func release(_ key: DeviceKey) {
     let index = index(of: key)
     guard places[index].device != nil else { return }
     remove(at: index)
     guard takenCount * 16 < places.count, places.count > 16 else { return }
     rebuild()
-    // Who came to be connected stands there still, as all those do who come for the first time.
+    // Drops the keys of devices that have connected since; every new device is listed at first.
     let known = younger
     younger = known.filter { places[self.index(of: $0)].generation == generation }
   }
 
   // MARK: The table
 
-  /// The place of `key`, or the free one where it would stand.
+  /// The place of `key`, or the free place for it.
   private func index(of key: DeviceKey) -> Int {
     var index = Self.start(of: key) & (places.count - 1)
     while places[index].device != nil, !places[index].isOf(key) {
@@ -218,9 +217,9 @@ struct DeviceCache: ~Copyable {
     return index
   }
 
-  /// Cheaper than the standard library's hash by far, which is made to withstand keys that an attacker chose: here the
-  /// authority of the service drew them. The bits that chose the worker (`Worker.ownerIndex`) are much the same in all
-  /// devices of one worker, so these come from another product.
+  /// Far cheaper than the standard library's hash, which withstands keys that an attacker chose; here the service's
+  /// authority chose them. The bits that chose the worker (`Worker.ownerIndex`) are similar for all devices of one
+  /// worker, so this hash uses another multiplication.
   static func start(of key: DeviceKey) -> Int {
     let mixed = (key.id.rawValue ^ UInt64(key.environment.rawValue)) &* 0xd6e8_feb8_6659_fd93
     return Int(truncatingIfNeeded: mixed &>> 32)
@@ -241,12 +240,12 @@ struct DeviceCache: ~Copyable {
       recentBytes += weight
       if !wasRecent { younger.append(device.key) }
     }
-    // One that comes and goes stands among the younger ones each time.
+    // A device that repeatedly connects and leaves is listed each time.
     if recentBytes > agingBytes || younger.count > agingBytes / 64 + 64 { age() }
     if takenCount * 2 > places.count { rebuild() }
   }
 
-  /// The older generation is forgotten, and the younger one becomes it.
+  /// Evicts the older generation; the younger becomes the older.
   private mutating func age() {
     let leaving = older
     let past = generation - 1
@@ -257,9 +256,9 @@ struct DeviceCache: ~Copyable {
     for (place, key) in leaving.enumerated() {
       if place % Self.warmedAtOnce == 0 { warm(leaving[place...].prefix(Self.warmedAtOnce)) }
       let index = index(of: key)
-      // Who was used or has connected since is of another generation.
+      // A device that was used or has connected since is in another generation.
       guard places[index].generation == past, var device = places[index].device else { continue }
-      // Two objects for one device would not know of each other's writes: who has some pending stays.
+      // A device with pending writes stays: two objects for one device would not see each other's writes.
       guard device.pendingWrites == 0 else {
         places[index].generation = generation
         recentBytes += Int(places[index].weight)
@@ -276,7 +275,7 @@ struct DeviceCache: ~Copyable {
     if takenCount * 16 < places.count { rebuild() }
   }
 
-  /// Frees a place, and moves those behind it that a search would not find otherwise.
+  /// Frees a place, and moves later devices that a search would otherwise miss.
   private mutating func remove(at index: Int) {
     let mask = places.count - 1
     var free = index
@@ -293,7 +292,7 @@ struct DeviceCache: ~Copyable {
     takenCount -= 1
   }
 
-  /// Makes a table with room for as much again.
+  /// Makes a table that is at most a quarter full.
   private mutating func rebuild() {
     let old = places
     var count = 16

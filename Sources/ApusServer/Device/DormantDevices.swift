@@ -5,23 +5,23 @@ import ApusTLS
 
 /// The quiet devices of a worker.
 ///
-/// A device that is connected has nine objects, which take two kilobytes: right for one that is spoken with, and most
-/// of what a service takes whose devices are silent for hours. One that nothing waits for, and that has said nothing
-/// for `Limits.courierDormantSeconds`, is a row here instead, at the slot of its connection.
+/// An active connection uses nine objects, about 2 KB. With devices that are silent for hours, these would be most of
+/// the service's memory. A device with nothing pending that has been silent for `Limits.courierDormantSeconds` is
+/// therefore kept as a row, at its connection's slot.
 ///
-/// Its connection is open, its loop watches the socket, and in every count it is connected. Whoever asks for it has it
-/// woken, with everything as it was: see `Worker.fallDormant` and `Worker.wake`.
+/// Its connection stays open, its loop watches the socket, and every count includes it as connected. Any access wakes
+/// it with everything as it was: see `Worker.fallDormant` and `Worker.wake`.
 @safe final class DormantDevices {
   var rows = DormantRows<DormantRow>()
   private(set) var dormancy = Dormancy()
 
   private var places = DormantPlaces()
-  /// False breaks the rule that they are found, for simulations that are to notice.
+  /// Simulations set this to false, which breaks the look-up, to check that they notice.
   var isFound = true
 
-  /// The doors by which they came. There are a few, and after a change of certificates a few more.
+  /// The listeners of the devices' connections: a few, and some more after each change of certificates.
   private var doors: [(door: Door, count: Int)?] = []
-  /// Of devices, since memory was returned; and when that was.
+  /// The most devices that were awake since memory was last returned, and when that was.
   private var mostAwake = 0
   private var returnedSeconds: UInt64 = 0
 
@@ -29,16 +29,16 @@ import ApusTLS
 
   func has(_ slot: Int32) -> Bool { rows.has(Int(slot)) }
 
-  /// All of them.
+  /// The slots of all dormant devices.
   var slots: [Int32] { rows.slots.map { Int32($0) } }
 
-  /// Where the device is, if it is dormant.
+  /// The slot of the device, if it is dormant.
   func slot(of key: DeviceKey) -> Int32? {
     guard dormancy.count > 0, isFound else { return nil }
     return places.slot(of: key) { rows[$0].key }
   }
 
-  /// Has the processor fetch what `slot(of:)` and a wake read first.
+  /// Reads the memory that `slot(of:)` and a wake read first, so that it is in the processor's cache.
   func warm(_ key: DeviceKey) -> UInt {
     guard let slot = slot(of: key) else { return 0 }
     return UInt(rows[Int(slot)].door)
@@ -53,7 +53,7 @@ import ApusTLS
 
   // MARK: Coming and going
 
-  /// A number for the door, where there is memory for a row of the slot.
+  /// A number for the listener; nil if there is no room for a row of the slot.
   func reserve(_ slot: Int32, _ door: Door) -> UInt16? {
     guard slot < DormantPlaces.slotLimit, rows.reserve(Int(slot)) else { return nil }
     let known = doors.firstIndex { $0?.door === door }
@@ -66,7 +66,7 @@ import ApusTLS
     return UInt16(place)
   }
 
-  /// Puts a device here, whose slot and door were reserved.
+  /// Inserts a device whose slot and listener are reserved.
   func insert(_ row: consuming DormantRow, at slot: Int32) {
     let key = row.key
     doors[Int(row.door)]?.count += 1
@@ -76,7 +76,7 @@ import ApusTLS
     places.enter(slot, key) { rows[$0].key }
   }
 
-  /// Takes the device out; its keys are wiped.
+  /// Removes the device and wipes its keys.
   func remove(at slot: Int32) {
     places.leave(slot) { rows[$0].key }
     rows[Int(slot)].tls?.wipe()
@@ -88,12 +88,12 @@ import ApusTLS
     if doors[door]?.count == 0 { doors[door] = nil }
   }
 
-  // MARK: What they had before
+  // MARK: Memory
 
-  /// Whether memory is to be returned to the system: many devices have fallen dormant that were awake together. Where
-  /// as many are woken as fall dormant it would only be asked for again.
+  /// Whether to return memory to the system, because many devices that were awake together have fallen dormant. While
+  /// as many wake as fall dormant, the memory would be needed again at once.
   ///
-  /// - Parameter awake: Connected devices that are not dormant. Told each second.
+  /// - Parameter awake: connected devices that are not dormant. Call this each second.
   func freedMuch(awake: Int, nowSeconds: UInt64) -> Bool {
     mostAwake = max(mostAwake, awake)
     guard mostAwake - awake >= max(Self.fewestReturned, mostAwake / 8),
@@ -104,7 +104,7 @@ import ApusTLS
     return true
   }
 
-  /// 128 KB.
+  /// Their objects take 128 KB.
   private static let fewestReturned = 64
   private static let returnSeconds: UInt64 = 5
 }

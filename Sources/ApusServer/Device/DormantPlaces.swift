@@ -1,17 +1,17 @@
 import ApusCore
 
-/// Where dormant devices are, by their keys: 8 to 16 bytes for each. The keys themselves stand in the rows; whoever
-/// calls says how to read one.
+/// Finds the slots of dormant devices by their keys: 8 to 16 bytes each. The keys are in the rows; callers pass a
+/// closure that reads them.
 struct DormantPlaces {
-  /// A power of two of places, at most half of them taken. 0 where one is free, else the slot and one, and above them
-  /// bits of the hash, so that hardly a row of another key is looked at.
+  /// A power of two of places, at most half of them taken. 0 if free; otherwise the slot plus one and, in the bits
+  /// above, a part of the hash, so that a search rarely reads rows of other keys.
   private var places = [UInt32](repeating: 0, count: Self.fewest)
   private(set) var count = 0
 
   private static let fewest = 16
   private static let slotBits: UInt32 = 26
   private static let slotMask: UInt32 = 1 << slotBits - 1
-  /// There is no room for slots from here on.
+  /// The first slot that does not fit.
   static let slotLimit = Int32(slotMask)
 
   func slot(of key: DeviceKey, keyAt: (Int) -> DeviceKey) -> Int32? {
@@ -27,16 +27,16 @@ struct DormantPlaces {
     return nil
   }
 
-  /// Notes that the device of `key`, which is not there yet, has the slot.
+  /// Adds the device of `key`, which must not be present.
   mutating func enter(_ slot: Int32, _ key: DeviceKey, keyAt: (Int) -> DeviceKey) {
     count += 1
     if count * 2 > places.count { rebuild(keyAt) }
     put(slot, key)
   }
 
-  /// Forgets the device of a slot; its key can be read still.
+  /// Removes the device of a slot; its key must still be readable.
   ///
-  /// Moves those behind it that a search would not find otherwise.
+  /// Moves later devices that a search would otherwise miss.
   mutating func leave(_ slot: Int32, keyAt: (Int) -> DeviceKey) {
     let mask = places.count - 1
     var free = DeviceCache.start(of: keyAt(Int(slot))) & mask
@@ -66,7 +66,7 @@ struct DormantPlaces {
     UInt32(truncatingIfNeeded: hash) & ~slotMask
   }
 
-  /// Makes a table that is half full at most.
+  /// Makes a table that is at most half full.
   private mutating func rebuild(_ keyAt: (Int) -> DeviceKey) {
     let old = places
     var size = Self.fewest

@@ -6,21 +6,21 @@ import ApusStore
 import ApusTLS
 import ApusWire
 
-/// A quiet device: all that its objects know which cannot be had again from elsewhere.
+/// A dormant device: the state of its objects, as far as it cannot be obtained from elsewhere.
 struct DormantRow {
-  /// Meaningless where the object is kept; see `DormantRest.tls`.
+  /// Nil if the TLS object is kept; see `DormantRest.tls`.
   var tls: DormantTLS?
-  /// By which its loop knows its socket.
+  /// The loop's handle of the socket.
   var socket: Int32
-  /// Place in the table's list of doors.
+  /// Index in the table's list of listeners.
   var door: UInt16
   var dialect: CourierALPN
   var power: PowerState
 
-  // Of the connection.
+  // The connection's state.
   var peer: SocketAddress
-  /// Second at which the wheel comes to it next. The seconds are those of the worker's clock, which counts from the
-  /// start of the machine.
+  /// Second at which the wheel next checks it. It counts, like `lastFrameSeconds`, on the worker's clock, which starts
+  /// at the boot of the machine.
   var watchedSeconds: UInt32
   var lastFrameSeconds: UInt32
   var idleSeconds: UInt32
@@ -29,11 +29,11 @@ struct DormantRow {
   var authorityGeneration: UInt32
   var baseToken: DeviceToken
   var certificate: CertificateStanding?
-  /// Since when the certificate of the handshake is valid, Unix seconds; nil where there was none.
+  /// Start of validity of the handshake's certificate in Unix seconds; nil if there was no certificate.
   private var notBefore: Int64?
   private var name: DormantName
 
-  // Of the device.
+  // The device's state.
   var key: DeviceKey
   var issuedSeconds: Int64
   private var fingerprint: KeyFingerprint
@@ -41,12 +41,12 @@ struct DormantRow {
   private var topicCount: UInt8
   private var topics: InlineArray<3, DormantTopic>
 
-  /// What few have.
+  /// State that few devices have.
   var rest: DormantRest?
 
-  /// - Parameters:
-  ///   - socket: By which the loop knows the socket, once it is parked.
-  ///   - now: On the worker's clock.
+  /// The caller sets `socket` once the loop has parked the socket.
+  ///
+  /// - Parameter now: milliseconds of the worker's clock.
   init(_ courier: CourierConnection, _ device: Device, door: UInt16, atMilliseconds now: Int64) {
     let connection = courier.connection
     tls = connection.tls.dormant()
@@ -102,7 +102,7 @@ struct DormantRow {
       })
   }
 
-  /// Gives a new object what it knew before.
+  /// Restores the saved state into a new object.
   func restore(_ device: Device, slot: Int32) {
     device.wake(power: power, slot: slot)
     if fingerprint != .none { device.keyFingerprint = fingerprint.bytes }
@@ -112,15 +112,15 @@ struct DormantRow {
   }
 }
 
-/// What few quiet devices have, and which takes memory of its own.
+/// State that few dormant devices have, in memory of its own.
 final class DormantRest {
-  /// The connection where it is no compact one.
+  /// The TLS object, if it has no dormant form.
   let tls: TLSConnection?
-  /// The name in the certificate where it is long.
+  /// The certificate's name, if it is too long for the row.
   let name: String?
-  /// All topics where they are many.
+  /// All topics, if they are too many for the row.
   let topics: [TopicRegistration]?
-  /// Those of `Device.backgroundPushes` that are not full.
+  /// The buckets of `Device.backgroundPushes` that are not full.
   let backgroundPushes: [TopicKey: RateLimit.Bucket]
   let issuing: CertificateIssuing?
 
@@ -140,7 +140,7 @@ final class DormantRest {
 private struct DormantTopic {
   private var app = AppID.base
   private var suffix = TopicSuffix.none
-  /// The state's raw value, and whether the topic was listed once.
+  /// The state's raw value, and in the top bit whether the topic was ever listed.
   private var state: UInt8 = 0
   private var generation: UInt16 = 0
   private var stateSinceMilliseconds: Int64 = 0
@@ -148,7 +148,7 @@ private struct DormantTopic {
 
   private static let listed: UInt8 = 0x80
 
-  /// One that is not there.
+  /// An unused entry.
   init() {}
 
   init(_ entry: TopicRegistration) {
@@ -169,11 +169,11 @@ private struct DormantTopic {
   }
 }
 
-/// A certificate's common name in place: a string of more than 15 bytes would have memory of its own, and such small
-/// pieces, when all around them was given back, keep the whole pages in which they lie. An UUID fits.
+/// A certificate's common name, stored inline. A string of more than 15 bytes would be a small allocation, and such
+/// allocations keep whole pages when everything around them is freed. A UUID fits.
 private struct DormantName {
   private var bytes = InlineArray<38, UInt8>(repeating: 0)
-  /// `none` for no name, `elsewhere` for one that is too long.
+  /// The byte count; `none` if there is no name, `elsewhere` if it is too long.
   private var count = Self.none
 
   private static let none: UInt8 = 255
@@ -190,7 +190,7 @@ private struct DormantName {
     for (index, byte) in text.enumerated() { bytes[index] = byte }
   }
 
-  /// Whether it stands here, or there is none.
+  /// Whether the name fits here, or there is none.
   var isWhole: Bool { count != Self.elsewhere }
 
   var text: String? {

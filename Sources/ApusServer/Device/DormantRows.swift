@@ -1,9 +1,9 @@
 import Glibc
 
-/// Rows by the slots of connections, in chunks that come from the system and go back to it.
+/// Rows by connection slot, in chunks that are mapped from the system and returned to it.
 ///
-/// Not on the heap: there what is small and stays would lie between what is freed, and keep its pages. Growing copies
-/// nothing, and after a storm the memory comes back.
+/// Not on the heap: small long-lived rows between freed memory would keep its pages. Growing copies nothing, and the
+/// memory is returned after a storm of connections.
 @safe struct DormantRows<Row>: ~Copyable {
   @safe private struct Chunk {
     /// Nil while none of its rows is taken.
@@ -14,7 +14,8 @@ import Glibc
   private var chunks: [Chunk] = []
   /// A bit for each slot.
   private var taken: [UInt64] = []
-  /// The chunk that was empty last: one that comes and goes would cost two calls of the system each time.
+  /// The chunk that became empty last. Without it, a single row that comes and goes would cost two system calls each
+  /// time.
   private var spare: UnsafeMutablePointer<Row>?
 
   static var chunkBytes: Int { 65_536 }
@@ -35,7 +36,7 @@ import Glibc
     slot >> 6 < taken.count && taken[slot >> 6] & 1 << UInt64(slot & 63) != 0
   }
 
-  /// All that have one, in their order.
+  /// The slots that have a row, in ascending order.
   var slots: [Int] {
     var slots: [Int] = []
     for (index, word) in taken.enumerated() {
@@ -48,7 +49,7 @@ import Glibc
     return slots
   }
 
-  /// The row of a slot that has one.
+  /// The row of a slot; the slot must have one.
   subscript(slot: Int) -> Row {
     unsafeAddress { unsafe UnsafePointer(pointer(slot)) }
     unsafeMutableAddress { unsafe pointer(slot) }
@@ -62,7 +63,7 @@ import Glibc
     return unsafe rows + place
   }
 
-  /// Whether there is memory for a row of the slot, which has none.
+  /// Whether there is memory for a row of the slot, which must not have one.
   mutating func reserve(_ slot: Int) -> Bool {
     let index = slot / Self.rowsInChunk
     while chunks.count <= index { chunks.append(Chunk()) }
@@ -72,7 +73,7 @@ import Glibc
     return unsafe chunks[index].rows != nil
   }
 
-  /// Gives the slot its row; `reserve` was true.
+  /// Inserts the row of a slot that `reserve` returned true for.
   mutating func insert(_ row: consuming Row, at slot: Int) {
     let (index, place) = slot.quotientAndRemainder(dividingBy: Self.rowsInChunk)
     guard !has(slot), let rows = unsafe chunks[index].rows else {

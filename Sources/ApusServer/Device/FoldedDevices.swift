@@ -2,47 +2,47 @@ import ApusCore
 import ApusModel
 import ApusStore
 
-/// What is remembered of devices that were not looked at lately: a fifth of the bytes that they take in use.
+/// Devices that were not used lately, in a fifth of the bytes of their objects.
 ///
-/// Their bytes stand one behind the other in a ring, where what is new takes the place of what is oldest. A table leads
-/// to them: a set of eight slots for each hash, which is a line of the processor's cache.
+/// Their bytes are in a ring, where new entries overwrite the oldest. A table finds them: each hash has a set of eight
+/// slots, which is one line of the processor's cache.
 ///
-/// What is here is as good as the store: a device belongs to one worker, nothing changes it while it is folded, and
-/// whoever takes it takes it away.
+/// The content is as current as the store: a device belongs to one worker, nothing changes it while it is folded, and
+/// taking a device removes it here.
 struct FoldedDevices {
-  /// Where a device may stand: bits 0 to 39 are its place among all bytes that were ever written, in units of
-  /// ``alignment``; the others are part of its hash. 0: nowhere.
+  /// Bits 0 to 39 are a device's position among all bytes that were ever written, in units of ``alignment``; the others
+  /// are part of its hash. 0: free.
   private typealias Slot = UInt64
 
   private var ring: [UInt8] = []
   private let capacity: Int
-  /// Bytes that were ever written, and one round more, so that no place is 0.
+  /// Bytes that were ever written, plus one ring, so that no position is 0.
   private var written: Int
   private var slots = [Slot](repeating: 0, count: 64)
   private var output: [UInt8] = []
   private var scratch: [UInt8] = []
 
-  /// Of a device: id (8), environment (1), length (2), and the bytes of `FoldedDevice`.
+  /// Header of a device: id (8), environment (1), length (2). The bytes of `FoldedDevice` follow.
   private static let headerByteCount = 11
   private static let alignment = 8
   private static let setSize = 8
   private static let placeBits: UInt64 = 40
-  /// A device with one topic and one stored notification, in the ring.
+  /// Bytes in the ring of a device with one topic and one stored notification.
   private static let typicalBytes = 136
-  /// Devices with many topics are read from the store again.
+  /// Larger devices, which have many topics, are not kept: they are read from the store again.
   private static let largestBytes = 1024
 
-  /// - Parameter byteCount: bytes of the ring and the table together, when both are full.
+  /// - Parameter byteCount: bytes of the ring and the table together at their full size.
   init(byteCount: Int) {
-    // Two slots for a device, or up to four.
+    // Two to four slots per device.
     let devices = max(byteCount, 64 * 1024) / (Self.typicalBytes + 3 * MemoryLayout<Slot>.stride)
     capacity = devices * Self.typicalBytes / Self.alignment * Self.alignment
     written = capacity
   }
 
-  /// Puts a device away. `device` must be at rest.
+  /// Writes a device to the ring. `device` must be at rest.
   ///
-  /// - Parameter withRecord: false where its record is remembered elsewhere, or is not known.
+  /// - Parameter withRecord: false if its record is kept elsewhere, or is not known.
   mutating func fold(_ device: Device, withRecord: Bool = true) {
     let fingerprint = device.keyFingerprint
     let record = DeviceRecord(
@@ -67,20 +67,20 @@ struct FoldedDevices {
     if ring.count / Self.typicalBytes * 2 > slots.count { grow() }
   }
 
-  /// What is stored for it; nil where that is not known, or takes more to say: then it is read from the store again.
+  /// What is stored for the device. Nil if unknown, or not representable here: then it is read from the store again.
   private static func plainFacts(of device: Device) -> [NotificationFacts]? {
     guard device.knowsStored, device.stored.allSatisfy(\.isPlain) else { return nil }
     return device.stored.map(\.facts)
   }
 
-  /// Whether a device may be here: none is taken for one that is not.
+  /// Whether a device may be here. Never false for a device that is.
   func mayHave(_ key: DeviceKey) -> Bool {
     guard !ring.isEmpty else { return false }
     let hash = Self.hash(key)
     return set(hash).contains { Self.tag(slots[$0]) == Self.tag(hash) && isKept(slots[$0]) }
   }
 
-  /// Takes a device out of here; nil where it is not here (any more).
+  /// Removes a device and returns it; nil if it is not here, or has been overwritten.
   mutating func take(_ key: DeviceKey) -> FoldedDevice? {
     let hash = Self.hash(key)
     let tag = Self.tag(hash)
@@ -98,7 +98,7 @@ struct FoldedDevices {
 
   // MARK: The ring
 
-  /// Writes the bytes and returns where they stand. They do not go over the ring's end.
+  /// Writes the bytes, without wrapping at the ring's end, and returns their position.
   private mutating func append(_ bytes: [UInt8]) -> Int {
     let length = (bytes.count + Self.alignment - 1) / Self.alignment * Self.alignment
     if written % capacity + length > capacity { written += capacity - written % capacity }
@@ -114,7 +114,7 @@ struct FoldedDevices {
     return place
   }
 
-  /// Whether nothing has been written over the device.
+  /// Whether the device has not been overwritten.
   private func isKept(_ slot: Slot) -> Bool {
     slot != 0 && written <= Self.place(slot) + capacity
   }
@@ -131,21 +131,21 @@ struct FoldedDevices {
     return (mixed ^ mixed &>> 32) &* 0xd6e8_feb8_6659_fd93
   }
 
-  /// The part of a hash, or of a slot, that a slot has.
+  /// The part of a hash that its slot contains.
   private static func tag(_ hash: UInt64) -> UInt64 { (hash &>> placeBits) &<< placeBits }
 
   private static func place(_ slot: Slot) -> Int {
     Int(slot & (1 << placeBits - 1)) * alignment
   }
 
-  /// The slots that a hash may have.
+  /// The set of slots of a hash.
   private func set(_ hash: UInt64) -> Range<Int> {
-    // The low bits: the high ones are in the slot.
+    // The low bits choose the set, because the slot has the high ones.
     let first = Int(hash & UInt64(slots.count / Self.setSize - 1)) * Self.setSize
     return first..<first + Self.setSize
   }
 
-  /// A free slot of the hash, or that of the oldest device.
+  /// A free slot of the hash's set, or the slot of its oldest device.
   private func freeSlot(_ hash: UInt64) -> Int {
     var oldest = set(hash).lowerBound
     for slot in set(hash) {
@@ -155,7 +155,7 @@ struct FoldedDevices {
     return oldest
   }
 
-  /// Places would not fit into a slot any more: after 8 TB.
+  /// Needed after 8 TB, when positions no longer fit into a slot.
   private mutating func forgetAll() {
     slots = [Slot](repeating: 0, count: slots.count)
     written = capacity

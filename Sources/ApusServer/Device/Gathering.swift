@@ -1,32 +1,32 @@
-/// Decides whether what is for devices waits for a moment, so that what a flood has for one device leaves together.
+/// Decides whether to delay sending briefly, so that notifications of a burst for the same device are sent together.
 ///
-/// A record, a send and an acknowledgement cost much the same for one notification as for several. So where many
-/// devices have something to be sent, sending waits; where few have, it does not. Nor does it after a wait in which
-/// hardly anything came together: a flood that is spread over many devices would be late for nothing. It is tried again
-/// after a while, since floods change.
+/// A record, a send and an acknowledgement cost about the same for one notification as for several. So sending waits if
+/// many devices have something to send. If a wait combined hardly any notifications, as in a burst that is spread over
+/// many devices, sending does not wait again for a while; then it tries again, because bursts change.
 ///
-/// A value: no clock inside. All times are milliseconds of the loop.
+/// A value without a clock: all times are milliseconds of the loop.
 struct Gathering {
-  /// Whether sending waits.
+  /// Whether sending is delayed at the moment.
   private(set) var isOn = false
   private var untilMilliseconds: UInt64 = 0
   private var restsUntilMilliseconds: UInt64 = 0
 
-  /// Devices from which on it begins.
+  /// Sending waits if at least this many devices have something to send.
   static let devices = 8
   static let milliseconds: UInt64 = 2
-  /// One in so many notifications must have found another one waiting for its device.
+  /// A wait pays if at least one in this many notifications joined another one for its device.
   static let shareThatPays = 8
-  /// For so long nothing waits after a wait that did not pay: less than a hundredth of all then wait for nothing.
+  /// No wait begins for this long after one that did not pay, so that such waits take less than a hundredth of the
+  /// time.
   static let restMilliseconds: UInt64 = 250
 
   enum Action: Equatable { case send, wait, beginToWait }
 
-  /// A turn of the loop ends.
+  /// Call this at the end of each turn of the loop.
   ///
   /// - Parameters:
-  ///   - devices: Those that have something to be sent.
-  ///   - joined: How often something came for one that had something already, since it was last sent.
+  ///   - devices: devices that have something to send.
+  ///   - joined: notifications since the last send that joined an earlier one for the same device.
   mutating func turnEnds(devices: Int, joined: Int, nowMilliseconds: UInt64) -> Action {
     if isOn {
       guard nowMilliseconds >= untilMilliseconds else { return .wait }

@@ -5,16 +5,16 @@ import ApusModel
 import ApusWire
 import Synchronization
 
-/// Remembers the nonces of signed connect messages for as long as their times would be believed, over restarts too.
+/// Remembers the nonces of signed connect messages for as long as their times are accepted, even over restarts.
 ///
-/// Shared by all workers: a replay may come in anywhere. Each nonce is appended to a file, without waiting for the
-/// disk: the system writes it although the service is killed. Only a loss of power forgets the last seconds.
+/// All workers share it, because a replay can arrive at any of them. Each nonce is appended to a file without a sync:
+/// the system writes it even if the service is killed. Only a power loss loses the last seconds.
 final class ReplayGuard: Sendable {
   private struct State: ~Copyable {
     var recent: Set<[UInt8]> = []
     var older: Set<[UInt8]> = []
     var turnedMilliseconds: Int64 = 0
-    /// Where the recent ones are written; nil where nothing is kept.
+    /// The file of the recent half; nil if nothing is kept over a restart.
     var file: OpenFile?
   }
 
@@ -22,10 +22,10 @@ final class ReplayGuard: Sendable {
   private let path: String?
   private let log: Log?
 
-  /// Nonces in each half. At the limit nobody is believed until the halves turn: a flood of signed messages needs a
-  /// certificate, so it has a sender that can be told.
+  /// Nonces in each half. At the limit every nonce is rejected until the next exchange of the halves. A flood of signed
+  /// messages needs a certificate, so its origin is known.
   private static let capacity = 1_000_000
-  /// A nonce is believed from 300 s before its time to 300 s after.
+  /// A nonce is accepted from 300 s before its time to 300 s after.
   private static let turnMilliseconds = 2 * Limits.courierNonceSeconds * 1000
 
   /// Keeps nothing over a restart.
@@ -34,7 +34,7 @@ final class ReplayGuard: Sendable {
     state = Mutex(State())
   }
 
-  /// - Parameter path: The file; one of the same name with `.old` behind it has the older half.
+  /// - Parameter path: the file of the recent half. The older half is in a file with `.old` appended to its name.
   init(path: String, log: Log, nowMilliseconds: Int64) {
     (self.path, self.log) = (path, log)
     var opening = State()
@@ -42,7 +42,7 @@ final class ReplayGuard: Sendable {
     do throws(FileError) {
       let known = try Self.read("\(path).old").union(Self.read(path))
       opening.recent = known.filter { Self.isBelieved($0, nowMilliseconds) }
-      // One file of what still counts, however often the service starts.
+      // Merges the files and drops expired nonces, so that the file does not grow with each start.
       let text = opening.recent.map(Self.line).joined()
       try Files.write(text, to: path, isPrivate: true)
       Files.remove("\(path).old")
@@ -53,7 +53,7 @@ final class ReplayGuard: Sendable {
     state = Mutex(opening)
   }
 
-  /// True for a nonce that was not seen; it is remembered.
+  /// True if the nonce is new; it is then remembered.
   func admit(_ nonce: [UInt8], nowMilliseconds: Int64) -> Bool {
     state.withLock { state in
       if abs(nowMilliseconds - state.turnedMilliseconds) >= Self.turnMilliseconds {
@@ -80,7 +80,7 @@ final class ReplayGuard: Sendable {
     }
   }
 
-  /// A full disk does not keep devices out: in this process the nonce is remembered in any case.
+  /// A write error does not reject the device: this process remembers the nonce anyway.
   private func append(_ nonce: [UInt8], _ state: inout State) {
     guard state.file != nil else { return }
     do throws(FileError) {
@@ -102,7 +102,7 @@ final class ReplayGuard: Sendable {
     String(decoding: Hex.encode(nonce.span), as: UTF8.self) + "\n"
   }
 
-  /// A line that was cut off by a loss of power is none.
+  /// Ignores a line that a power loss cut off.
   private static func read(_ path: String) throws(FileError) -> Set<[UInt8]> {
     guard Files.exists(path) else { return [] }
     let lines = try Files.readText(path).split(separator: "\n")

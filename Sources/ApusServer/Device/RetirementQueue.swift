@@ -1,17 +1,18 @@
 import ApusModel
 
-/// Retired devices whose turn is still to come: each costs reads of the store, and there may be many at a start.
+/// Retired devices that are still to be processed. Processing is rate-limited: each device costs reads of the store,
+/// and at a start there may be many.
 struct RetirementQueue {
   private var waiting: [DeviceID] = []
   private var second: UInt64 = 0
   private var taken = 0
 
-  /// Devices a second.
+  /// Devices per second.
   private static let rate = 256
 
   mutating func append(_ devices: some Sequence<DeviceID>) { waiting.append(contentsOf: devices) }
 
-  /// The next device; nil when none waits, or when this second has had its share.
+  /// The next device; nil if none waits, or if this second's limit is reached.
   mutating func next(atSeconds now: UInt64) -> DeviceID? {
     if now != second {
       second = now

@@ -4,26 +4,26 @@ import ApusLoop
 import ApusModel
 import ApusStore
 
-/// Devices from the cache and the store.
+/// Reads devices from the cache and the store.
 extension ShardDriver {
-  /// The device as the cache or the store knows it; without any topic if it never connected.
+  /// The device from memory or the store, complete; without topics if it never connected.
   ///
-  /// This is for one that connects, or is looked at for once: it stays in memory itself, and the engine's cache has
-  /// better to keep than its record, and those of strangers beside it.
+  /// For a device that connects, or for a single look-up. The device itself stays in memory, so the store does not
+  /// cache its record and the records of other devices beside it.
   func device(_ key: DeviceKey) throws(StoreError) -> Device {
     let device = try known(key, once: true)
     if device.isAbridged { try complete(device, once: true) }
     return device
   }
 
-  /// The same, with as much of it as it takes to judge `claims`: most often that needs no look at the store.
+  /// The same, with enough of the device to judge `claims`; usually this needs no read of the store.
   func device(judging claims: TokenClaims) throws(StoreError) -> Device {
     let device = try known(DeviceKey(id: claims.device, environment: claims.environment))
     if !device.canJudge(claims) { try complete(device) }
     return device
   }
 
-  /// Whole or abridged: enough for what is stored for it.
+  /// The device, complete or abridged: enough to handle its stored notifications.
   func known(_ key: DeviceKey, once: Bool = false) throws(StoreError) -> Device {
     if let device = cache[key] ?? awakened(key) { return device }
     if let device = cache.unabridge(key) { return remember(device) }
@@ -54,13 +54,13 @@ extension ShardDriver {
       fill(device, record)
       if let stored { device.loadStored(stored) }
     } else {
-      // Remembered as unknown, so that a provider who keeps asking costs no read each time.
+      // Cached as unknown, so that repeated pushes to it cost no reads.
       device.knowsStored = true
     }
     return remember(device)
   }
 
-  /// Reads what an abridged device leaves out.
+  /// Reads the parts that an abridged device lacks.
   private func complete(_ device: Device, once: Bool = false) throws(StoreError) {
     if let record = try record(device.key, once: once) { fill(device, record) }
     device.isAbridged = false
@@ -92,17 +92,17 @@ extension ShardDriver {
     return device
   }
 
-  /// The device, if it is connected and was dormant.
+  /// Wakes the device and returns it, if it was dormant.
   private func awakened(_ key: DeviceKey) -> Device? {
     guard let slot = dormant.slot(of: key) else { return nil }
     worker.wake(slot)
     return cache.peek(key)
   }
 
-  /// The device, if it is in memory whole: connected, or looked at lately.
+  /// The device, if it is connected or was used lately.
   func present(_ key: DeviceKey) -> Device? { cache.peek(key) ?? awakened(key) }
 
-  /// The device, made known if this is its first connection.
+  /// Connects the device, and creates its record if this is its first connection.
   func connect(
     _ key: DeviceKey, fingerprint: [UInt8], issuedSeconds: Int64, slot: Int32
   ) throws(StoreError) -> Device {

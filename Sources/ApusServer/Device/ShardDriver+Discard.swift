@@ -3,10 +3,10 @@ import ApusModel
 import ApusStore
 import ApusTrust
 
-/// Notifications that end as soon as they are decided about.
+/// Notifications that end as soon as they are decided on.
 extension ShardDriver {
-  /// Ends an admitted notification at once, without making one, where it must not be stored and its device is away.
-  /// False where it is to be submitted.
+  /// Ends an admitted notification at once, without making an object for it, if it must not be stored and its device is
+  /// offline. False if it must be submitted instead.
   func discard(
     _ admitted: borrowing AdmittedFrame, nowMilliseconds: Int64, loopMilliseconds: UInt64
   )
@@ -32,8 +32,7 @@ extension ShardDriver {
     }
   }
 
-  /// Order and id of a notification that nobody asks for them but the ledger. Nil where it cannot be told from others
-  /// yet.
+  /// An acceptance order and an id, which only the ledger needs. Nil if no order is available yet.
   private func placeInLedger() -> (order: UInt64, id: NotificationID)? {
     guard shard.recordsEvents else { return (0, NotificationID(high: 0, low: 0)) }
     return order.next().map { ($0, worker.ids.next()) }

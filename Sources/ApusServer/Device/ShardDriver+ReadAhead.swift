@@ -3,16 +3,16 @@ import ApusLoop
 import ApusModel
 import ApusStore
 
-/// How far the records of devices have been read since the start, before anybody asked for them.
+/// Progress of reading all device records after the start, before they are needed.
 struct ReadAhead {
   fileprivate var cursor: [UInt8] = []
-  /// Whether it is also read for which devices nothing is stored.
+  /// Whether to find out also which devices have nothing stored.
   fileprivate var readsMailbox = true
   private let timer: LoopTimer
 
-  /// A page takes a millisecond or less: a device that comes meanwhile may wait for one at each of its steps.
+  /// A page takes at most a millisecond: a device that connects meanwhile may wait for one page at each of its steps.
   fileprivate static let pageRows = 2048
-  /// Stored notifications of a page's devices. Where there are more they are looked up as notifications come.
+  /// Stored notifications of a page's devices. If there are more, they are looked up when notifications arrive.
   fileprivate static let pageNotifications = 1024
   private static let pauseMilliseconds: UInt64 = 1
 
@@ -26,8 +26,8 @@ struct ReadAhead {
 extension ShardDriver {
   /// Reads the next page of the table of devices.
   ///
-  /// In the order of the table that costs a tenth of what it does to look the devices up as notifications come for
-  /// them. A page is as of now, and a device that is about to change is in the cache, so what is read is what counts.
+  /// Reading in the table's order costs a tenth of looking each device up when a notification arrives. A page reflects
+  /// the store at the time of the read. That is current, because any device with pending changes is in the cache.
   func readOn() {
     guard let cursor = readAhead?.cursor else { return }
     var next: [UInt8]?
@@ -45,12 +45,12 @@ extension ShardDriver {
       }
       if readAhead?.readsMailbox == true { try readMailbox(of: read) }
     } catch {
-      // Whoever asks for a device meets the same, and says so.
+      // Ignored: the first use of such a device meets the same error, and reports it.
     }
     if let next, !cache.isFull { readAhead?.cursor = next } else { readAhead = nil }
   }
 
-  /// The device, if it was not known.
+  /// Keeps the device, and returns its key if it was not known.
   private func remember(_ keyBytes: Span<UInt8>, _ value: Span<UInt8>) -> DeviceKey? {
     guard let key = try? DeviceRecord.decode(key: keyBytes), worker.owns(key.device) else {
       return nil
@@ -61,8 +61,9 @@ extension ShardDriver {
     return place
   }
 
-  /// Finds out for which of a page's devices, in the order of their ids, nothing is stored: for most, as a rule, and
-  /// one look at the mailbox says so of all of them. Where much is stored it would read too much, and is given up.
+  /// Finds the devices of a page, in the order of their ids, for which nothing is stored. These are usually most of
+  /// them, and one scan of the mailbox finds them all. Gives up if much is stored, because the scan would read too
+  /// much.
   private func readMailbox(of devices: [DeviceKey]) throws(StoreError) {
     guard let first = devices.first, let last = devices.last else { return }
     var place = 0

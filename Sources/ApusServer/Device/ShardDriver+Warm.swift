@@ -1,12 +1,12 @@
 import ApusCore
 import ApusModel
 
-/// Has the processor fetch what a worker is about to look at, many objects at the same time, instead of each when its
-/// turn comes: devices and notifications lie all over the memory. Nothing comes of it but speed.
+/// Prefetches what a worker is about to read, many objects at the same time instead of one after the other, because
+/// devices and notifications are scattered in memory. This only affects speed.
 ///
-/// Raw memory, because a reference would be counted, and processors do not fetch past a count.
+/// Uses raw memory, because a reference would be counted, and processors do not prefetch past a count.
 extension ShardDriver {
-  /// What stands first in the devices of a batch of tokens.
+  /// Reads the start of each device of a batch of tokens.
   func warm(_ batch: [TokenClaims?]) {
     var sum: UInt = 0
     for case let claims? in batch where worker.owns(claims.device) {
@@ -15,7 +15,7 @@ extension ShardDriver {
     warmth = sum
   }
 
-  /// The same for what other workers handed over.
+  /// The same for messages of other workers.
   func warm(_ messages: [WorkerMessage]) {
     var sum: UInt = 0
     for case .submit(let notification, _) in messages {
@@ -27,7 +27,7 @@ extension ShardDriver {
 
   private func warm(_ key: DeviceKey) -> UInt { cache.warm(key) &+ dormant.warm(key) }
 
-  /// The devices of a group's entries, their deliveries, and then what these refer to.
+  /// Reads the devices of a group's entries, their deliveries, and the notifications of these.
   func warm(_ entries: [GroupEntry]) {
     var sum: UInt = 0
     unsafe entries.withUnsafeBufferPointer { entries in
@@ -50,7 +50,7 @@ extension ShardDriver {
     warmth = sum
   }
 
-  /// Reads the lines of the processor's cache in which the object lies that `place` refers to at `offset`.
+  /// Reads `count` cache lines of the object to which the reference at `place` plus `offset` points.
   private static func lines(of place: UnsafeRawPointer, at offset: Int, count: Int) -> UInt {
     guard
       let object = unsafe UnsafeRawPointer(
@@ -63,7 +63,7 @@ extension ShardDriver {
 
   private static let deviceOffset = MemoryLayout<GroupEntry>.offset(of: \GroupEntry.device) ?? 0
   private static let deliveryOffset = MemoryLayout<GroupEntry>.offset(of: \GroupEntry.delivery) ?? 0
-  // No more than the objects have: a delivery has 98 bytes.
+  // Not beyond the ends of the objects: a delivery has 98 bytes.
   private static let deviceLines = 5
   private static let deliveryLines = 2
   private static let notificationLines = 3

@@ -2,7 +2,7 @@ import ApusLog
 import ApusLoop
 import ApusModel
 
-/// What of a device the store could not give.
+/// What could not be read from the store for a device.
 enum Unreadable {
   case record
   case mailbox
@@ -18,7 +18,7 @@ enum Unreadable {
 }
 
 extension Worker {
-  /// Tells the operator so; what happens then is the caller's business.
+  /// Logs the error. The caller decides how to continue.
   func logUnreadable(_ what: Unreadable, of device: DeviceID, _ error: some Error) {
     log.limited(.error, what.kind, atMilliseconds: loop.nowMilliseconds) {
       [.text("device", device.text), .text("reason", "\(error)")]
