@@ -2,25 +2,25 @@ import ApusDirectory
 import ApusEnrolment
 import ApusStore
 
-/// What the workers of a service have in common; each part can be used by all of them at once.
+/// The workers' shared state; all workers can use each part at the same time.
 struct Commons: Sendable {
   var configuration: ServerConfiguration
   var store: any DurableStore
   var order: AcceptanceOrder
-  /// How many connections there may be.
+  /// Limits the number of connections.
   var gate = ConnectionGate()
-  /// Who has signed which connect message lately.
+  /// Recent nonces of signed connect messages.
   var replays = ReplayGuard()
-  /// Who reads which feedback.
+  /// Leases of feedback lists.
   var feedback = FeedbackDesk()
   var depot = NotificationDepot()
-  /// What notifications take in memory.
+  /// Memory that notifications take.
   var memory = MemoryTotal()
   var audit: AuditLog
   var expiries: ExpiryWatch
-  /// Who decides on requests for certificates; nil where nobody does.
+  /// The queue of requests for certificates; nil without enrolment.
   var enrolment: EnrolmentQueue?
-  /// Who listens in; nil in a real service.
+  /// The interceptor; nil in a normal service.
   var rehearsal: RehearsalDesk?
 }
 

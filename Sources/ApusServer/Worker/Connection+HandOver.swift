@@ -1,10 +1,10 @@
 import ApusLoop
 import ApusModel
 
-// How a connection moves from where it was accepted to the worker that goes on with it.
+// Moves a connection from the acceptor, or the worker that accepted it, to the worker that continues with it.
 
 extension Connection {
-  /// Gives the connection to the worker that goes on with it; this object is over.
+  /// Sends the connection to the worker that continues with it, and retires this object.
   func handOver() {
     let ended = driver
     driver = .none
@@ -34,7 +34,7 @@ extension Connection {
           isPeerFinished: isPeerFinished, state: state)), to: target)
   }
 
-  /// Goes on with a connection that was accepted elsewhere.
+  /// Continues with a connection that was accepted elsewhere.
   func resume(_ handed: HandedOverConnection) {
     remainTrusted()
     unsent = handed.unsent

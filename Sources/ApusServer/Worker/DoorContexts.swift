@@ -4,24 +4,24 @@ import ApusModel
 import ApusTLS
 import ApusTrust
 
-/// Makes what the connections of a door have in common, from the files of the data directory.
+/// Makes the listeners' TLS contexts from the files of the data directory.
 ///
-/// Made anew whenever they change, so that a renewed certificate or another authority counts from the next handshake
-/// on, without a restart. Tickets stay good: their keys are shared by all contexts.
+/// New contexts are made whenever the files change, so that a renewed certificate or another authority applies from the
+/// next handshake on, without a restart. Session tickets stay valid: all contexts share their keys.
 struct DoorContexts: Sendable {
   let directory: DataDirectory
   let configuration: ServerConfiguration
   let revocations: Revocations
   let ticketKeys: TicketKeys
 
-  /// One for each door of the configuration that has addresses, in order.
+  /// One for each listener of the configuration that has addresses, in order.
   func all(_ trust: Trust) throws -> [TLSContext] {
     try configuration.openDoors.map {
       try context(for: $0, trusting: trust.authorities(of: $0.kind))
     }
   }
 
-  /// - Parameter other: What the door shows in place of its own certificate.
+  /// - Parameter other: presented in place of the listener's own certificate.
   func context(
     for door: DoorConfiguration, trusting trusted: Authorities, showing other: TLSIdentity? = nil
   ) throws -> TLSContext {
@@ -31,7 +31,7 @@ struct DoorContexts: Sendable {
       identity: try other ?? directory.serverFiles.read(),
       clientCertificates: .requested(authoritiesPEM: authorities),
       isRevoked: { revocations.contain($0) },
-      // Whoever resumes a session is shown no certificate.
+      // A resumed session presents no certificate, so a context with another one needs ticket keys of its own.
       ticketKeys: other == nil ? ticketKeys : TicketKeys())
     tls.allowsCompaction = configuration.allowsCompactTLS
     switch door.kind {
@@ -40,12 +40,12 @@ struct DoorContexts: Sendable {
       tls.keepsBuffers = true
     case .courier:
       tls.applicationProtocols = courierProtocols
-      // Four current provider libraries offer no ALPN; a device without it is none of ours.
+      // Four current provider libraries offer no ALPN, but every device must.
       tls.acceptsClientsWithoutALPN = false
     case .gateway, .feedback:
       tls.clientCertificates = .required(authoritiesPEM: authorities)
       tls.keepsBuffers = door.kind == .gateway
-      // Two clients take a ticket for data and wait for ever, a third reconnects for nothing.
+      // Two clients take a ticket for data and wait forever, a third reconnects needlessly.
       tls.sessionTickets = false
       if door.allowsLegacyTLS {
         tls.minimumVersion = .v1_0
@@ -59,7 +59,7 @@ struct DoorContexts: Sendable {
     return try TLSContext(server: tls)
   }
 
-  /// Clients of TLS 1.0 and 1.1 know no ECDSA more often than not.
+  /// Most clients that only support TLS 1.0 and 1.1 do not support ECDSA.
   private func identityForOldClients(of door: DoorConfiguration) throws -> TLSIdentity? {
     let files = directory.serverRSAFiles
     if files.exist { return try files.read() }

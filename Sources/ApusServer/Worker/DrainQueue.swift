@@ -1,11 +1,11 @@
 import ApusLoop
 import ApusModel
 
-/// Tells connections one after the other that the service stops, so that those who are served meanwhile do not wait for
-/// all of it, and peers that lose their connections do not all come back in one moment.
+/// Tells connections one after the other that the service shuts down, so that other connections are still served
+/// meanwhile, and peers do not all reconnect at the same moment.
 ///
-/// Devices are told first, each with a time to reconnect, and providers after them: a restart then refuses providers
-/// only for a moment.
+/// Devices are told first, each with a time to reconnect, and providers after them: so a restart turns providers away
+/// only briefly.
 final class DrainQueue {
   private unowned let worker: Worker
   private var waiting: [(slot: Int32, generation: UInt32)]
@@ -14,7 +14,7 @@ final class DrainQueue {
 
   private static let gatewayStepMilliseconds: UInt64 = 10
 
-  /// Old senders are told over `Limits.binaryDrainSpreadMilliseconds` at most, and a step for each of a few.
+  /// Tells binary providers in steps, all within `Limits.binaryDrainSpreadMilliseconds`.
   convenience init(gateways slots: [Int32], of worker: Worker) {
     let steps = Int(Limits.binaryDrainSpreadMilliseconds / Self.gatewayStepMilliseconds)
     self.init(
@@ -22,7 +22,7 @@ final class DrainQueue {
       stepMilliseconds: Self.gatewayStepMilliseconds)
   }
 
-  /// Devices are told as fast as that lets others be served.
+  /// Tells devices as fast as possible while others are still served.
   convenience init(devices slots: [Int32], of worker: Worker) {
     self.init(slots, of: worker, perStep: Limits.devicesDrainedAtOnce, stepMilliseconds: 1)
   }

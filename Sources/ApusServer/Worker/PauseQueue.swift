@@ -2,7 +2,8 @@ import ApusCore
 import ApusLoop
 import ApusModel
 
-/// Connections in the pause behind their last words. All pauses are equally long, so the first in is the first out.
+/// Connections that wait before they close, after their last output. All waits are equally long, so the queue is first
+/// in, first out.
 final class PauseQueue {
   private struct Entry {
     var connection: DeadlineWheel.Entry

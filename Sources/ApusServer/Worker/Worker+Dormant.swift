@@ -4,16 +4,16 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-// How a connected device becomes a row of `DormantDevices`, and comes back.
+// Moves a connected device into a row of `DormantDevices`, and back.
 //
-//   awake --quiet for `dormantSeconds`, and fit--> dormant
-//   dormant --its socket is readable, somebody looks the device or the connection up, its deadline comes--> awake
+//   awake --quiet for `dormantSeconds`, and representable--> dormant
+//   dormant --socket readable, device or connection looked up, deadline reached--> awake
 
 extension Worker {
   var dormantSeconds: UInt64 { configuration.dormantSeconds }
 
-  /// Gives the objects of a quiet device up for a row. False, and nothing done, where it is none, or where more is to
-  /// be remembered of it than a row has.
+  /// Replaces the objects of a quiet device by a row. Does nothing and returns false if the connection is not a quiet
+  /// device's, or if a row cannot represent its state.
   func fallDormant(_ connection: Connection) -> Bool {
     let now = Int64(loop.nowMilliseconds)
     guard !isDrainingDevices, let courier = connection.quietCourier(atMilliseconds: now),
@@ -30,7 +30,7 @@ extension Worker {
     return true
   }
 
-  /// Makes the objects of a dormant device anew, as they were.
+  /// Recreates the objects of a dormant device in their previous state.
   @discardableResult func wake(_ slot: Int32) -> Connection {
     let index = Int(slot)
     let door = dormant.door(of: slot)
@@ -44,12 +44,12 @@ extension Worker {
     connections[index] = connection
     shard.cache.keep(device)
     watch(connection)
-    // It was dormant while this worker told its connections to end.
+    // The worker told its connections to end while this one was dormant.
     if isDrainingDevices { connection.drain() }
     return connection
   }
 
-  /// The wheel has come to a dormant device.
+  /// Called when the wheel reaches a dormant device.
   func lookAtDormant(_ slot: Int32, _ now: UInt64) {
     guard dormant.has(slot), UInt64(dormant.rows[Int(slot)].watchedSeconds) <= now else { return }
     dormant.rows[Int(slot)].watchedSeconds = .max
@@ -60,7 +60,7 @@ extension Worker {
     }
   }
 
-  /// Second of the worker's clock at which the device has been silent for too long, or its certificate has expired.
+  /// Second of the worker's clock at which the silence timeout ends or the certificate expires.
   fileprivate func deadlineSeconds(of row: borrowing DormantRow) -> UInt64 {
     guard let end = row.certificate?.notAfter else { return row.silenceSeconds }
     return min(row.silenceSeconds, secondAfter(end))
@@ -77,7 +77,7 @@ extension Worker {
       clamping: wheel.add(entry, deadlineSeconds: deadlineSeconds))
   }
 
-  /// What everybody is judged by was replaced, or the clock jumped. Only those are woken for whom that is the end.
+  /// Called when the trust was replaced or the clock jumped. Wakes only the devices whose connections must end.
   func judgeDormant(hasLostAuthority: Bool) {
     let now = certificateSeconds
     for slot in dormant.slots {
@@ -91,8 +91,8 @@ extension Worker {
   }
 }
 
-/// What the loop knows of a worker whose devices are dormant. Not the worker itself: the loop's reference is weak, and
-/// of an object that somebody refers to weakly every count takes a detour.
+/// Passes the loop's socket events for dormant devices to the worker. A separate object, because the loop refers to it
+/// weakly, and a weakly referenced object has slower reference counting.
 final class DormantSockets: ParkedSocketHandler {
   private unowned let worker: Worker
 
@@ -102,7 +102,7 @@ final class DormantSockets: ParkedSocketHandler {
 }
 
 extension Connection {
-  /// The device's protocol, if nothing is under way on the connection and in it.
+  /// The device's protocol, if nothing is pending in it or on its connection.
   fileprivate func quietCourier(atMilliseconds now: Int64) -> CourierConnection? {
     guard stage == .open, ending == .none, !isPeerFinished, !isReadingPaused, !isDirty,
       unsentByteCount == 0, case .courier(let courier) = driver,
@@ -114,14 +114,14 @@ extension Connection {
     return courier
   }
 
-  /// Leaves the socket to its loop; this object is over, and its peer does not notice.
+  /// Leaves the socket to the loop and retires this object. The peer does not notice.
   fileprivate func park() -> Int32 {
     driver = .none
     stage = .closed
     return socket.park(tag: slot)
   }
 
-  /// Goes on with a connection that was dormant.
+  /// Resumes a dormant connection.
   fileprivate convenience init(
     worker: Worker, waking row: borrowing DormantRow, slot: Int32, generation: UInt32, door: Door,
     device: Device

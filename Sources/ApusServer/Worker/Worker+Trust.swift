@@ -2,26 +2,25 @@ import ApusCore
 import ApusDirectory
 import ApusLoop
 
-// When what a connection was trusted for ends: by a change of trust, by the certificate's own end, or because the clock
-// jumped over that.
+// Ends connections that are no longer trusted: because the trust changed, the certificate expired, or the clock jumped
+// past its expiry.
 
 extension Worker {
-  /// The time by which certificates are judged, in Unix seconds: that of handshakes, also where a rehearsal sets the
-  /// service's clock.
+  /// The time for judging certificates, in Unix seconds. Handshakes use it too. The development service's clock does
+  /// not affect it.
   var certificateSeconds: Int64 { loop.wallMilliseconds / 1000 }
 
-  /// The second of the worker's clock that follows on `wallSeconds`, Unix seconds, as long as no clock is set.
+  /// The second of the worker's clock just after `wallSeconds` (Unix seconds), provided that no clock is set.
   func secondAfter(_ wallSeconds: Int64) -> UInt64 {
     let (left, overflow) = wallSeconds.subtractingReportingOverflow(certificateSeconds)
     if overflow || left > Int64(UInt32.max) { return .max }
     return nowSeconds + UInt64(max(0, left + 1))
   }
 
-  /// Ends the connections that `previous` trusted, and the trust in force does not.
+  /// Ends the connections that `previous` trusted and the current trust does not.
   ///
-  /// Every provider is asked, since each may be affected by a change to its key, team or topics. A device depends on
-  /// its certificate alone, so the many dormant ones are only looked at where certificates or authorities were taken
-  /// back.
+  /// Checks every provider, because a change to its key, team or topics may affect it. A device depends on its
+  /// certificate only, so the many dormant ones are checked only if certificates were revoked or authorities removed.
   func judgeConnections(since previous: Trust) {
     let hasLostAuthority = !trust.deviceAuthorities.contain(previous.deviceAuthorities.marks)
     for connection in connections { connection?.trustChanged(hasLostAuthority: hasLostAuthority) }
@@ -30,8 +29,8 @@ extension Worker {
     }
   }
 
-  /// Certificates expire by the wall clock, and deadlines go by one that nobody sets. Where the two part, everybody is
-  /// judged anew. Called each second.
+  /// Checks all connections again if the wall clock jumped: certificates expire by the wall clock, but deadlines use a
+  /// clock that cannot be set. Called each second.
   func watchClock() {
     let offset = loop.wallMilliseconds &- Int64(loop.nowMilliseconds)
     defer { clockOffsetMilliseconds = offset }
@@ -42,6 +41,6 @@ extension Worker {
     judgeDormant(hasLostAuthority: false)
   }
 
-  /// What NTP slews in a second is less than a thousandth of that.
+  /// NTP slews the clock by less than a thousandth of that per second.
   private static let jumpMilliseconds: Int64 = 1000
 }
