@@ -5,9 +5,9 @@ package import ApusWire
 
 /// The one-time codes of a service, of which only the SHA-256 is kept.
 ///
-/// A code is used up by a file for each use that only one can create, so neither two devices nor a crash in between
-/// get more out of it than it has. That file holds the certificate: whoever asks again with the same code and the same
-/// key, because the answer was lost, gets the same one.
+/// Each use creates a file exclusively, so neither concurrent devices nor a crash can exceed a code's number of uses.
+/// The file holds the certificate: a device that repeats its request with the same code and key, because the answer was
+/// lost, gets the same certificate.
 package struct EnrolmentCodes: Sendable {
   let path: String
 
@@ -84,7 +84,7 @@ package struct EnrolmentCodes: Sendable {
     }.sorted { $0.record.madeSeconds > $1.record.madeSeconds }
   }
 
-  /// Takes a code away, with what is known of its uses; false where there is none. Devices that it made stay.
+  /// Removes a code and the records of its uses; false if it does not exist. Devices enrolled with it stay valid.
   package func withdraw(hash: String) throws -> Bool {
     guard let record = try record(hash) else { return false }
     // The uses last: a code without them would make devices again.
@@ -128,7 +128,7 @@ package struct EnrolmentCodes: Sendable {
     return try create(file(Self.hash(code), number), values)
   }
 
-  /// Removes what is past its time for so long that nobody asks for it any more.
+  /// Removes codes that expired at least `Limits.enrolmentCodeKeptSeconds` ago.
   func prune(nowSeconds: Int64) throws {
     for (hash, record, _) in try all()
     where nowSeconds - record.expiresSeconds >= Limits.enrolmentCodeKeptSeconds {

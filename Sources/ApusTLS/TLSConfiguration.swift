@@ -34,7 +34,7 @@ package struct TLSServerConfiguration: Sendable {
     /// As `requested`, but a client without a certificate ends the handshake too: with certificate_required (116)
     /// under TLS 1.3 and handshake_failure (40) before (RFC 8446, section 4.4.2.4; RFC 5246, section 7.4.6).
     case required(authoritiesPEM: [UInt8])
-    /// As `requested`, but any certificate passes, whoever issued it: only for the development service.
+    /// As `requested`, but a certificate from any issuer passes: only for the development service.
     case taken(authoritiesPEM: [UInt8])
   }
 

@@ -79,7 +79,7 @@ private struct Walk {
     var handed = 0
     var reached = 0
     var said: [Said] = []
-    /// The gateway reads no more.
+    /// The gateway has stopped reading.
     var isDeaf = false
     var accepted = 0
     var lastAccepted: UInt32 = 0

@@ -145,7 +145,7 @@ struct BulkTests {
     await client.close()
   }
 
-  @Test("A cancelled bulk send sends no more, and every started push has an outcome")
+  @Test("A cancelled bulk send starts no further pushes, and every started push has an outcome")
   func cancelled() async throws {
     // Answers only the first request.
     let service = try ScriptedService([

@@ -65,7 +65,7 @@ struct ProxyTunnelTests {
     #expect(text.contains(word))
   }
 
-  @Test("An endless answer is refused, and so is data after the answer")
+  @Test("An endless answer and data after the answer are refused")
   func tooMuch() {
     var tunnel = tunnel()
     let endless = Array("HTTP/1.1 200 OK\r\n".utf8) + [UInt8](repeating: 0x61, count: 20_000)

@@ -87,7 +87,7 @@ struct HeaderEncoderTests {
   }
 
   @Test(
-    "A smaller table is acknowledged at the start of the next block, and so is a brief size of 0")
+    "A smaller table and a brief size of 0 are acknowledged at the start of the next block")
   func capacity() {
     let encoder = HeaderEncoder()
     let topic: [(HeaderName, String)] = [(.apnsTopic, "com.example")]

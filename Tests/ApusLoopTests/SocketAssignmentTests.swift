@@ -64,7 +64,7 @@ struct SocketAssignmentTests {
         + "service is configured for")
   }
 
-  @Test("A duplicate address is an error, and so is one of two listeners")
+  @Test("An address given twice, to one listener or to two, is an error")
   func conflicts() {
     let address = SocketAddress.loopbackIPv4(port: 2195)
     #expect(throws: InheritedSocketError.duplicate(address)) {

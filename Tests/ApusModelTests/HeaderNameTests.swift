@@ -58,7 +58,7 @@ struct HeaderNameTests {
     #expect(find(Array(text.uppercased().utf8)) == nil)
   }
 
-  @Test("Texts of any length that are not names are unknown, and so is the empty text")
+  @Test("Texts of any length that are not names are unknown, including the empty text")
   func unknown() {
     for count in 0...300 {
       #expect(find([UInt8](repeating: 0x61, count: count)) == nil)

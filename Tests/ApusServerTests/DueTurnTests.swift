@@ -32,7 +32,7 @@ struct DueTurnTests {
     return worker
   }
 
-  @Test("They are closed over several turns of the loop, so that nobody waits for all of them")
+  @Test("They are closed over several turns of the loop, so that other connections do not wait")
   func turns() throws {
     let directory = try TestDirectory()
     let worker = try worker(directory)

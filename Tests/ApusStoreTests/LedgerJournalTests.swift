@@ -68,7 +68,7 @@ struct LedgerJournalTests {
     #expect(try ledger() == [1, 2])
   }
 
-  @Test("The lines of a failed group are kept, and so are later ones")
+  @Test("The lines of a failed group and later ones are kept")
   func failed() throws {
     var writer = try start()
     for number in 1...3 as ClosedRange<UInt64> {

@@ -62,7 +62,7 @@ struct RocksFollowerTests {
     store.close()
   }
 
-  @Test("A missing store is an error, and so is a later format")
+  @Test("A missing store or a later format is an error")
   func refused() throws {
     #expect(throws: StoreError.missing(path: scratch.path)) {
       try RocksFollower(path: scratch.path, scratch: own)

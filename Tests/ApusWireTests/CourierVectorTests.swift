@@ -53,7 +53,7 @@ struct CourierVectorTests {
     return nil
   }
 
-  @Test("Byte by byte a frame is the same, and so is its fault", arguments: CourierVector.all)
+  @Test("Byte by byte, a frame and its fault are the same", arguments: CourierVector.all)
   func bytewise(vector: CourierVector) {
     let frame: [UInt8]?
     do throws(CourierFault) {

@@ -5,7 +5,7 @@ func hex(_ text: String) -> [UInt8] {
   return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] * 16 + digits[$0 + 1]) }
 }
 
-/// A run of equal bytes as hexadecimal digits: tokens, topics and the like.
+/// A run of equal bytes as hexadecimal digits: for tokens and topics.
 func run(_ byte: String, _ count: Int) -> String { String(repeating: byte, count: count) }
 
 /// Whole frames, written by hand from the layouts of the courier protocol.

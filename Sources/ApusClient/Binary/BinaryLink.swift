@@ -81,7 +81,7 @@ final class BinaryLink: SocketHandler {
 
   func socketReadable() { readAll() }
 
-  /// Reads everything available. True if there is no more, and the link is still open.
+  /// Reads all available bytes. True if it read all of them and the link is still open.
   @discardableResult
   private func readAll() -> Bool {
     for _ in 0..<Self.readsPerTurn {

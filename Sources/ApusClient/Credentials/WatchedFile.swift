@@ -2,7 +2,7 @@ import Glibc
 
 /// A small file that may be replaced while the client runs: its bytes, and whether they still match the disk.
 struct WatchedFile {
-  /// Distinguishes versions of a file, whoever wrote them.
+  /// Distinguishes versions of a file, no matter which program wrote them.
   private struct Stamp: Equatable {
     var device: UInt = 0
     var inode: UInt = 0

@@ -249,7 +249,7 @@ package final class Device {
     knowsStored = false
   }
 
-  /// Sets the notifications in the device's slots of the store, as of before any group that is not yet written.
+  /// Sets the notifications in the device's slots of the store, without those of groups that are not yet written.
   package func loadStored(_ facts: [StoredFacts]) {
     stored = facts
     knowsStored = true

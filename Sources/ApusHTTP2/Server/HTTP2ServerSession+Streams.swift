@@ -172,7 +172,7 @@ extension HTTP2ServerSession {
     try sendReset(head.streamID, .streamClosed)
   }
 
-  /// Section 6.9: padding counts, and so do frames of closed streams. The window is restored once half of it is used,
+  /// Section 6.9: padding and frames of closed streams count, too. The window is restored once half of it is used,
   /// since nothing waits here.
   private func countConnectionBytes(_ count: Int) throws(Failure) {
     unsafe unannouncedBytes += count

@@ -35,7 +35,7 @@ package struct RocksOptions: Sendable {
   /// Whether an existing store opens although its disk is full, read-only or failing: the store can then be read,
   /// refuses writes, and accepts them once the disk does.
   package var waitsForDisk = false
-  /// Whether a damaged store is opened with what is readable. Only at the operator's request.
+  /// Whether to open a damaged store with its readable part. Only at the operator's request.
   package var acceptsLoss = false
   /// Called first on the commit thread, for per-thread settings.
   package var onThreadStart: @Sendable () -> Void = {}

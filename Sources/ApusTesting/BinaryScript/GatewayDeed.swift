@@ -14,7 +14,7 @@ package enum GatewayDeed: Sendable, Hashable {
 
   /// Accepts this many notifications.
   case take(Int)
-  /// Sends this packet and reads no more. `isSplit`: each byte in its own record. `times`: how often.
+  /// Sends this packet and stops reading. `isSplit`: each byte in its own record. `times`: how often.
   case say(status: UInt8, Named, isSplit: Bool = false, times: Int = 1)
   /// Sends bytes that are not a packet.
   case babble([UInt8])

@@ -6,7 +6,7 @@ package struct RawTLSRecord: Sendable, Hashable {
   /// 23 for all records of TLS 1.3, and for data in earlier versions; 21 for alerts, 22 for handshake messages (RFC
   /// 5246, section 6.2.1).
   package var type: UInt8
-  /// The decrypted data; empty for alerts, session tickets and the like.
+  /// The decrypted data; empty for records without data, such as alerts and session tickets.
   package var plaintext: [UInt8]
   /// The number of the system call that read its last byte, from 1.
   package var read: Int

@@ -20,7 +20,7 @@ package struct ScriptedPeer: Sendable {
   package private(set) var taken: [String] = []
   /// Whether to end the connection now.
   package private(set) var isCut = false
-  /// Whether to end the connection once ``output`` was read: this side sends no more, and still reads.
+  /// Whether to end the connection once ``output`` was read: this side stops sending, but still reads.
   package private(set) var isHalfClosed = false
   /// The `date` of answers (RFC 9110, section 6.6.1); nil for none.
   package var date: String?

@@ -6,7 +6,7 @@ protocol LinkPeer: AnyObject {
   func linkConnected()
   /// `wallMilliseconds` is the service's time when it wrote the bytes.
   func linkReceived(_ bytes: [UInt8], wallMilliseconds: Int64)
-  /// The service sends no more.
+  /// The service closed its sending side.
   func linkEnded()
   /// Refused, reset or timed out. Nothing follows.
   func linkFailed()
@@ -305,7 +305,7 @@ final class SimulatedLink {
     pushBacklog()
   }
 
-  /// The peer sends no more, and still reads.
+  /// Closes the peer's sending side; the peer still reads.
   func finish() {
     guard isPeerOpen, !isPeerGone else { return }
     backlog.append(Pipe.Segment(bytes: [], isEnd: true))

@@ -71,7 +71,7 @@ package struct BinaryFrame: Sendable, Hashable {
   /// Any value; nil for commands 0 and 1, or without item 5.
   package let priority: UInt8?
 
-  /// Whether it is of command 0. A pattern match, because `==` on an enum with raw values calls into the standard
+  /// Whether the frame has command 0. A pattern match, because `==` on an enum with raw values calls into the standard
   /// library.
   @inlinable package var isSimple: Bool {
     if case .simple = command { true } else { false }

@@ -117,7 +117,7 @@ struct CaptureTests {
     #expect(numbers.count == 2)
   }
 
-  @Test("Frames of the binary interface are reported, and so are malformed ones")
+  @Test("Frames of the binary interface are reported, including malformed ones")
   func binary() throws {
     let token = try stage.token()
     let gateway = try stage.service.gateway()
