@@ -15,7 +15,7 @@ package enum IOResult: Equatable, Sendable {
   case bytes(Int)
   /// Not now: wait for readiness.
   case wouldBlock
-  /// The peer will send no more.
+  /// The peer closed its sending side.
   case endOfStream
   /// `errno`. EBADF on a closed socket. When reading, ECONNRESET: the peer reset the connection, and recently written
   /// bytes may be lost; ETIMEDOUT: its machine does not respond.

@@ -86,8 +86,8 @@ extension Socket {
     return Int(count)
   }
 
-  /// Whether the peer will send no more, or the connection is broken: known before earlier bytes are read, whereas
-  /// reading reports it only after them. One system call; false on a closed socket, and in a simulation.
+  /// Whether the peer closed its sending side, or the connection is broken: known before earlier bytes are read,
+  /// whereas reading reports it only after them. One system call; false on a closed socket, and in a simulation.
   package var hasPeerFinished: Bool {
     guard loop.simulation == nil else { return false }
     // Linux has the same bits for both calls; the name without the E requires GNU's extensions.

@@ -20,9 +20,9 @@ public struct AdminScopes: OptionSet, Sendable, Hashable {
     ("read", .read), ("send", .send), ("operate", .operate), ("trust", .trust),
   ]
 
-  /// The scopes with those they imply: `operate` and `trust` imply `read`, because whoever may change something may
-  /// see it. `trust` implies neither `operate` nor `send`. `send` implies nothing, so a program that holds it cannot
-  /// list devices or apps.
+  /// The scopes with those they imply: `operate` and `trust` imply `read`, because a token that may change something
+  /// may see it. `trust` implies neither `operate` nor `send`. `send` implies nothing, so a program that holds it
+  /// cannot list devices or apps.
   public var effective: AdminScopes {
     isDisjoint(with: [.operate, .trust]) ? self : union(.read)
   }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The scripts of `Benchmarks` are Python, and so are their tests; here they run with all others.
+/// The scripts in `Benchmarks` and their tests are Python; this runs them with all other tests.
 @Suite("The tools of the benchmarks")
 struct BenchmarkTests {
   @Test(

@@ -83,7 +83,7 @@ package enum DirectoryFault: Sendable, Hashable, CustomStringConvertible {
     case .relatedKeyTeamScoped(let key, let related):
       "keys \(key.text) and \(related.text) cannot be related: only topic-specific keys can"
     case .relatedKeyOfOtherTeam(let key, let related):
-      "keys \(key.text) and \(related.text) cannot be related: they are of different teams"
+      "keys \(key.text) and \(related.text) cannot be related: they belong to different teams"
     case .relatedKeyTaken(let key, let related, let other):
       "key \(key.text) cannot be related to \(related.text), which is related to \(other.text): "
         + "a key has one related key at most"

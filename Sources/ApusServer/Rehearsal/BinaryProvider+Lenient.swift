@@ -42,7 +42,7 @@ extension BinaryProvider {
     return captured
   }
 
-  /// The sender for a connection whose certificate the strict service would refuse.
+  /// For a connection whose certificate the strict service would refuse.
   static func lenientSender(
     _ connection: Connection, _ refusal: Refusal, _ rehearsal: ProviderRehearsal
   ) -> BinarySender {
