@@ -142,8 +142,13 @@ let package = Package(
       name: "DiskFaults", dependencies: ["CDiskFaults"], path: "Tests/DiskFaults",
       swiftSettings: common),
 
+    // The vectors of the courier protocol, for the tests of both ends.
+    .target(
+      name: "CourierVectors", dependencies: ["ApusWire"], path: "Tests/CourierVectors",
+      swiftSettings: common),
+
     tests("ApusModelTests", ["ApusModel"]),
-    tests("ApusWireTests", ["ApusWire", "ApusModel"]),
+    tests("ApusWireTests", ["ApusWire", "ApusModel", "CourierVectors"]),
     tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusWire"]),
     tests("ApusTLSTests", ["ApusTLS", "ApusModel", "COpenSSL", "CShims"]),
     tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusTesting", "CNGHTTP2"]),
@@ -155,7 +160,8 @@ let package = Package(
       [
         "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusTesting",
         "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
-        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice", "DiskFaults",
+        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice", "CourierVectors",
+        "DiskFaults",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire", "DiskFaults"]),
     .testTarget(name: "BenchmarkTests", exclude: ["tools_tests.py"], swiftSettings: common),
@@ -167,7 +173,7 @@ let package = Package(
       "ApusDeviceTests",
       [
         "ApusDevice", "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
-        "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
+        "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "CourierVectors",
       ]),
     .testTarget(
       name: "InteropTests", dependencies: ["apus", "apus-bench"],

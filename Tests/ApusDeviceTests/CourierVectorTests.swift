@@ -2,6 +2,7 @@ import ApusDevice
 import ApusModel
 import ApusTrust
 import ApusWire
+import CourierVectors
 import Foundation
 import Testing
 

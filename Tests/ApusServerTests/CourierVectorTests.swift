@@ -2,6 +2,7 @@ import ApusModel
 import ApusTesting
 import ApusTrust
 import ApusWire
+import CourierVectors
 import Testing
 
 @Suite("The service takes the courier vectors", .timeLimit(.minutes(30)))

@@ -1,5 +1,6 @@
 import ApusModel
 import ApusWire
+import CourierVectors
 import Foundation
 import Testing
 

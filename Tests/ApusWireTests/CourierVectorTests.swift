@@ -1,5 +1,6 @@
 import ApusModel
 import ApusWire
+import CourierVectors
 import Foundation
 import Testing
 
@@ -63,15 +64,5 @@ struct CourierVectorTests {
       return
     }
     #expect(frame == vector.bytes)
-  }
-
-  @Test("The three copies of the reader are the same")
-  func copies() throws {
-    let texts = try ["ApusWireTests", "ApusServerTests", "ApusDeviceTests"].map {
-      try String(
-        contentsOf: CourierVector.root.appending(path: "Tests/\($0)/CourierVector.swift"),
-        encoding: .utf8)
-    }
-    #expect(Set(texts).count == 1)
   }
 }

@@ -1,47 +1,49 @@
-import ApusWire
-import Foundation
-import Testing
+package import ApusWire
+package import Foundation
 
 /// One entry of `Documentation/courier-vectors.json`, which says what each of its members means.
-///
-/// Three test targets have this file: none of their dependencies can offer it to all. A test holds the copies together.
-struct CourierVector: Sendable, CustomTestStringConvertible {
-  var name: String
-  var isToService: Bool
+package struct CourierVector: Sendable, CustomStringConvertible {
+  package var name: String
+  package var isToService: Bool
   /// The whole frame.
-  var bytes: [UInt8]
+  package var bytes: [UInt8]
   /// The message, all values as text; nil for a malformed frame.
-  var decoded: [String: String]?
+  package var decoded: [String: String]?
   /// The fault of a malformed frame.
-  var fault: [String: String]?
-  var isCanonical: Bool
-  var dialect: String
+  package var fault: [String: String]?
+  package var isCanonical: Bool
+  package var dialect: String
   /// Empty: connected.
-  var stage: String
+  package var stage: String
   /// How the answer begins; empty for none.
-  var reply: [UInt8]
-  var closes: Bool
+  package var reply: [UInt8]
+  package var closes: Bool
   /// PKCS#8, DER; empty for none.
-  var privateKey: [UInt8]
+  package var privateKey: [UInt8]
 
-  var testDescription: String { name }
-  var allowsExtensions: Bool { dialect == "apus-courier/1" }
+  package var description: String { name }
+  package var allowsExtensions: Bool { dialect == "apus-courier/1" }
 
-  static let root = URL(filePath: #filePath).deletingLastPathComponent()
+  package static let root = URL(filePath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent()
 
   /// Empty where the file cannot be read; a test says why.
-  static let all = (try? read()) ?? []
+  package static let all = (try? read()) ?? []
 
-  static func read() throws -> [CourierVector] {
+  package static func read() throws -> [CourierVector] {
     let data = try Data(contentsOf: root.appending(path: "Documentation/courier-vectors.json"))
     let text = [UInt8](data)
     let json = try JSONValue(parsing: text.span)
     return (json["vectors"]?.array ?? []).map(CourierVector.init)
   }
 
-  static func named(_ name: String) throws -> CourierVector {
-    try #require(all.first { $0.name == name }, "no vector \(name)")
+  package struct Missing: Error {
+    package var name: String
+  }
+
+  package static func named(_ name: String) throws -> CourierVector {
+    guard let vector = all.first(where: { $0.name == name }) else { throw Missing(name: name) }
+    return vector
   }
 
   init(_ json: JSONValue) {
@@ -88,7 +90,7 @@ struct CourierVector: Sendable, CustomTestStringConvertible {
   }
 
   /// A fault in the words of the vectors.
-  static func facts(of fault: CourierFault) -> [String: String] {
+  package static func facts(of fault: CourierFault) -> [String: String] {
     switch fault {
     case .commandZero: ["kind": "commandZero"]
     case .frameTooLong(let command, let length):
