@@ -39,9 +39,7 @@ struct ServiceView: Sendable {
     return Self.problem(ofStoreThatTakesWrites: store.isAvailable, fault: store.fault)
   }
 
-  package static func problem(
-    ofStoreThatTakesWrites isAvailable: Bool, fault: StoreError?
-  ) -> String? {
+  static func problem(ofStoreThatTakesWrites isAvailable: Bool, fault: StoreError?) -> String? {
     guard !isAvailable else { return nil }
     let reason = fault.map { ": \($0)" } ?? ""
     return "the store accepts no writes, so notifications get a 503\(reason)"

@@ -173,7 +173,7 @@ package struct DevicesWithoutCertificate: Error, CustomStringConvertible {
 
   package var description: String {
     let some = devices.prefix(5).map(\.text).joined(separator: ", ")
-    return "\(devices.count) known device\(devices.count == 1 ? "" : "s") could no longer connect: "
+    return "\(counted(devices.count, "known device")) could no longer connect: "
       + some + (devices.count > 5 ? " …" : "")
   }
 

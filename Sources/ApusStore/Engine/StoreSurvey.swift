@@ -1,3 +1,4 @@
+import ApusModel
 import Glibc
 
 /// Surveys a store's logs, one after the other. Changes nothing.
@@ -89,22 +90,20 @@ package struct StoreSurvey: Sendable {
   private static func finding(_ survey: LogSurvey) -> String {
     var parts: [String] = []
     if survey.missingWrites > 0 {
-      parts.append("\(writes(survey.missingWrites)) missing before or in this log")
+      parts.append("\(counted(survey.missingWrites, "write")) missing before or in this log")
     }
     for damage in survey.damage {
       let unknown =
         damage.isFollowed ? "an unknown number of writes lost" : "nothing after it can be read"
-      let lost = damage.lostWrites.map { "\(writes($0)) lost" } ?? unknown
+      let lost = damage.lostWrites.map { "\(counted($0, "write")) lost" } ?? unknown
       parts.append("damaged at byte \(damage.offset), \(lost)")
     }
     let others = survey.damageCount - survey.damage.count
     if others > 0 { parts.append("damaged in \(others) more places") }
-    let (before, after) = (writes(survey.writesBefore), writes(survey.writesAfter))
+    let (before, after) = (
+      counted(survey.writesBefore, "write"), counted(survey.writesAfter, "write")
+    )
     parts.append("\(before) before that and \(after) after it are readable")
     return parts.joined(separator: "; ")
-  }
-
-  private static func writes(_ count: UInt64) -> String {
-    count == 1 ? "1 write" : "\(count) writes"
   }
 }

@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusDirectory
+import ApusModel
 import ApusWire
 
 /// `apus status`
@@ -43,14 +44,10 @@ struct StatusCommand {
     let lines = doors.map { door in
       (
         key: "\(door["kind"]?.string ?? ""), \(door["environment"]?.string ?? "")",
-        value: "\(Self.connections(door["connections"]?.integer ?? 0)) on "
+        value: "\(counted(door["connections"]?.integer ?? 0, "connection")) on "
           + (door["addresses"]?.array ?? []).compactMap(\.string).joined(separator: "  ")
       )
     }
     return AdminRemote.rows(.object(JSONObject(rows))) + "\n" + table(lines)
-  }
-
-  private static func connections(_ count: Int64) -> String {
-    count == 1 ? "1 connection" : "\(count) connections"
   }
 }

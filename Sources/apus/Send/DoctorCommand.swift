@@ -151,7 +151,7 @@ struct DoctorCommand {
     guard let certificate else { return }
     let days = (certificate.notAfter - Process.nowSeconds) / 86_400
     say("certificate", Self.text(certificate))
-    if days < Self.expiryDays { remark("certificate", "it expires in \(Self.days(days))") }
+    if days < Self.expiryDays { remark("certificate", "it expires in \(counted(days, "day"))") }
   }
 
   private static func text(_ certificate: Certificate) -> String {
@@ -195,8 +195,10 @@ struct DoctorCommand {
     }
     let topic = certificate.subject.userID ?? "no topic"
     let days = (certificate.notAfter - now) / 86_400
-    say("credential", "a certificate for \(topic), valid for \(Self.days(days))")
-    if days < Self.expiryDays { remark("credential", "it expires in \(Self.days(days)): renew it") }
+    say("credential", "a certificate for \(topic), valid for \(counted(days, "day"))")
+    if days < Self.expiryDays {
+      remark("credential", "it expires in \(counted(days, "day")): renew it")
+    }
   }
 
   // MARK: A request
@@ -263,8 +265,6 @@ struct DoctorCommand {
     let tenths = Int(milliseconds * 10 + 0.5)
     return tenths >= 100 ? "\((tenths + 5) / 10)" : "\(tenths / 10).\(tenths % 10)"
   }
-
-  private static func days(_ count: Int64) -> String { count == 1 ? "1 day" : "\(count) days" }
 
   private func say(_ check: String, _ text: String) { print(check, "ok", text) }
   private func remark(_ check: String, _ text: String) { print(check, "note", text) }

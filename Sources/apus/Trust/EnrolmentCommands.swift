@@ -56,7 +56,7 @@ struct CodeCommand {
         \(code.text)
 
         Valid until \(Log.timestamp(record.expiresSeconds * 1000)), for \
-        \(record.uses == 1 ? "1 device" : "\(record.uses) devices"). It is not shown again.
+        \(counted(record.uses, "device")). It is not shown again.
 
         """
     ).print(invocation)

@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusDirectory
+import ApusModel
 import ApusWire
 
 /// `apus store`
@@ -19,7 +20,7 @@ struct StoreCommand {
     }
     user.record(.storeLossAccepted, repair.copy ?? user.directory.storePath)
     var text =
-      repair.notifications.map { "Repaired the store; it has \(Self.text($0)).\n" }
+      repair.notifications.map { "Repaired the store; it has \(counted($0, "notification")).\n" }
       ?? "Nothing could be recovered. The next start of the service makes a new store.\n"
     if let copy = repair.copy { text += "Copies of the damaged files are in \(copy).\n" }
     for message in repair.messages { text += "  \(message)\n" }
@@ -37,11 +38,7 @@ struct StoreCommand {
     let count = try user.attempt { try user.directory.storedNotificationCount() }
     Report(
       fields: ["notifications": .integer(Int64(count))],
-      text: "The store is intact; it has \(Self.text(count)).\n"
+      text: "The store is intact; it has \(counted(count, "notification")).\n"
     ).print(invocation)
-  }
-
-  private static func text(_ count: Int) -> String {
-    count == 1 ? "1 notification" : "\(count) notifications"
   }
 }

@@ -231,7 +231,7 @@ struct RotateCommand {
       user.record(.authorityRotated, "\(which.rawValue) authority, dropped \(names)")
       let devices =
         lockedOut > 0
-        ? " \(lockedOut) known device\(lockedOut == 1 ? "" : "s") can no longer connect." : ""
+        ? " \(counted(lockedOut, "known device")) can no longer connect." : ""
       report(which.rawValue, "No longer trusted: \(names).\(devices)", file)
     } else {
       let outside = try OutsideAuthority(
