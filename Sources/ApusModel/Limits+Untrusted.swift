@@ -5,6 +5,8 @@ extension Limits {
   public static let untrustedPerFree = 4
   /// The same for one listener: eight ninths of all.
   public static let untrustedPerFreeOfListener = 8
+  /// The same for all listeners of an environment: sixteen seventeenths of all.
+  public static let untrustedPerFreeOfEnvironment = 16
   /// The same for one listener, for the first connection of an address: 64 of 65.
   public static let untrustedFirstPerFreeOfListener = 64
   /// Descriptors reserved for the store's tables and logs, the administration and the loops: at most a quarter of the
