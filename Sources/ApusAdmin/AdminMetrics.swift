@@ -101,9 +101,10 @@ struct AdminMetrics {
     writer.sample([:], gate.untrusted)
     writer.family(
       "apus_connections_refused_total", .counter,
-      "Untrusted connections closed because their address or listener had too many.")
+      "Connections closed because their address, listener or team had too many.")
     writer.sample(["what": "newcomer"], gate.refused)
     writer.sample(["what": "oldest"], gate.evicted)
+    writer.sample(["what": "team"], gate.crowdedTeam)
   }
 
   private mutating func writeDevices(_ facts: ServiceFacts) {

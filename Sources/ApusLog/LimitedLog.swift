@@ -14,6 +14,7 @@ extension Log {
     case providerClosed
     case providerBrokeProtocol
     case providerMakesErrors
+    case teamHasTooManyConnections
     case deviceWithoutCertificate
     case deviceRefused
     case deviceBrokeProtocol
@@ -43,6 +44,7 @@ extension Log {
       case .providerClosed: "provider closed"
       case .providerBrokeProtocol: "provider ended by a protocol error"
       case .providerMakesErrors: "provider ended after too many errors"
+      case .teamHasTooManyConnections: "team has too many connections"
       case .deviceWithoutCertificate: "device without certificate"
       case .deviceRefused: "device refused"
       case .deviceBrokeProtocol: "device broke the protocol"

@@ -64,12 +64,14 @@ package struct WorkerFacts: Sendable {
   package init() {}
 }
 
-/// The budget of untrusted connections.
+/// The budget of connections.
 package struct ConnectionFigures: Sendable {
   package var capacity = 0
   package var untrusted = 0
   package var refused: UInt64 = 0
   package var evicted: UInt64 = 0
+  /// Of providers whose team had too many.
+  package var crowdedTeam: UInt64 = 0
 
   package init() {}
 }

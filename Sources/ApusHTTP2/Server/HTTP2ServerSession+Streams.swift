@@ -46,7 +46,7 @@ extension HTTP2ServerSession {
       return nil
     }
     // Not charged to the client: the requests are used by others.
-    guard let request = pool.take(held: held, isTrusted: isTrusted) else {
+    guard let request = pool.take(account, held: held) else {
       try refuse(streamID)
       return nil
     }

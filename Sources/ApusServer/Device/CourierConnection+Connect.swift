@@ -36,7 +36,7 @@ extension CourierConnection {
     connection.tls.forgetPeerCertificate()
     arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
     stage = .handingOver
-    connection.leave()
+    connection.leaveAsDevice()
   }
 
   /// Gives the device up to the worker that owns it.
@@ -108,7 +108,6 @@ extension CourierConnection {
         serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
       ).encode(to: &output)
       stage = .awaitingFilter
-      connection.becomeTrusted()
       adviseRenewal()
       worker.log(
         .info, "device connected", .text("device", key.id.text),

@@ -18,7 +18,9 @@ final class HTTP2Provider {
   let session: HTTP2ServerSession
   var sender: ProviderConnection
   var ending = Drain()
-  private var hasRaisedLimit: Bool
+  var hasRaisedLimit: Bool
+  /// Whether the provider's team has too many connections for this one.
+  var isCrowdedOut = false
   /// A final GOAWAY was sent: the connection is closed once every open stream is answered.
   var isOver = false
   private(set) var isClosed = false
@@ -63,10 +65,15 @@ final class HTTP2Provider {
     var configuration: HTTP2ServerSession.Configuration =
       sender.isTrusted ? .trusted : .untrusted
     if let rehearsal { rehearsal.adjust(&configuration, &hasRaisedLimit) }
+    if hasRaisedLimit {
+      hasRaisedLimit = connection.becomeTrusted(as: .provider(sender.team))
+      isCrowdedOut = !hasRaisedLimit
+    }
+    configuration.party = hasRaisedLimit ? .team(sender.team) : .strangers(connection)
     session = HTTP2ServerSession(
       configuration: configuration, pool: worker.requestPool,
       nowMilliseconds: worker.loop.nowMilliseconds)
-    if hasRaisedLimit { connection.becomeTrusted() }
+    if isCrowdedOut { goAway(Refusal(.tooManyConnections)) }
     if let refusal { refuseConnection(refusal) }
     if worker.isDraining { drain() }
   }
@@ -83,7 +90,7 @@ final class HTTP2Provider {
     rehearsal = nil
     hasRaisedLimit = true
     swap(&sender, &handed.sender)
-    session.move(to: worker.requestPool)
+    session.move(to: worker.requestPool, as: .team(sender.team))
     session.raiseStreamLimit(to: Limits.concurrentStreams)
     // The snapshot may have changed while the connection came over.
     judgeTrust()
@@ -177,19 +184,11 @@ final class HTTP2Provider {
     }
     switch outcome {
     case .trusted(let grant):
-      if !hasRaisedLimit { raiseStreamLimit() }
+      if !hasRaisedLimit { try raiseStreamLimit() }
       return grant
     case .refused(let refusal): throw refusal
     case .needsVerification: throw Refusal(.token(.malformed))
     }
-  }
-
-  func raiseStreamLimit() {
-    guard !hasRaisedLimit else { return }
-    connection.becomeTrusted()
-    guard !connection.isLeaving else { return }
-    hasRaisedLimit = true
-    session.raiseStreamLimit(to: Limits.concurrentStreams)
   }
 
   func accept(

@@ -115,6 +115,6 @@ extension Connection {
   func endHandshake() {
     guard isHalfOpen else { return }
     halfOpenMilliseconds = .max
-    worker.untrustedWork.handshakeEnded()
+    worker.untrustedWork.handshakeEnded(of: door.environment)
   }
 }

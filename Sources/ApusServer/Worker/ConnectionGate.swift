@@ -12,6 +12,7 @@ final class ConnectionGate: Sendable {
     var budget: ConnectionBudget<SocketAddress>
     var refusedCount: UInt64 = 0
     var evictedCount: UInt64 = 0
+    var crowdedTeamCount: UInt64 = 0
     var reportedCount: UInt64 = 0
     var reportedSeconds: UInt64 = 0
   }
@@ -36,16 +37,14 @@ final class ConnectionGate: Sendable {
     state.withLock { $0.budget.accept(from: peer.site, listener: Self.listener(door)) }
   }
 
-  func trust(_ peer: SocketAddress, at door: Door) {
-    state.withLock { $0.budget.trust(peer.site, listener: Self.listener(door)) }
+  /// False if the connection remains untrusted, as its team has too many.
+  func trust(_ peer: SocketAddress, at door: Door, as holder: ConnectionHolder) -> Bool {
+    state.withLock { $0.budget.trust(peer.site, listener: Self.listener(door), as: holder) }
   }
 
-  func adopt() { state.withLock { $0.budget.adopt() } }
-
-  func close(_ peer: SocketAddress, at door: Door, isTrusted: Bool) {
+  func close(_ peer: SocketAddress, at door: Door, holder: ConnectionHolder?) {
     state.withLock {
-      $0.budget.close(
-        peer.site, listener: Self.listener(door), isTrusted: isTrusted)
+      $0.budget.close(peer.site, listener: Self.listener(door), holder: holder)
     }
   }
 
@@ -55,6 +54,7 @@ final class ConnectionGate: Sendable {
 
   func noteRefused() { state.withLock { $0.refusedCount += 1 } }
   func noteEvicted() { state.withLock { $0.evictedCount += 1 } }
+  func noteCrowdedTeam() { state.withLock { $0.crowdedTeamCount += 1 } }
 
   /// What the administration shows.
   var figures: ConnectionFigures {
@@ -64,6 +64,7 @@ final class ConnectionGate: Sendable {
       figures.untrusted = state.budget.untrustedCount
       figures.refused = state.refusedCount
       figures.evicted = state.evictedCount
+      figures.crowdedTeam = state.crowdedTeamCount
       return figures
     }
   }

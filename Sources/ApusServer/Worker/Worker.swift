@@ -250,12 +250,12 @@ import Glibc
         tls: handed.tls, acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
       connectionCounts[handed.door.kind, handed.door.environment] += 1
-      gate.adopt()
       connection.resume(handed)
       // It was under way while this worker told its connections to end.
       if handed.door.kind == .courier ? isDrainingDevices : isDraining { connection.drain() }
       markDirty(connection)
     } catch {
+      gate.close(handed.peer, at: handed.door, holder: handed.holder)
       refuse(slot, handed.peer, error)
     }
   }
