@@ -4,7 +4,7 @@ import ApusTrust
 /// What became of a request for a certificate, for log and audit.
 enum EnrolmentEvent: Sendable {
   /// Why nothing was issued. The device is told less.
-  enum Refusal: String, Sendable {
+  enum Refusal: String, Sendable, CaseIterable {
     case codeMalformed = "code malformed"
     /// Guessed, or withdrawn.
     case codeUnknown = "code unknown"

@@ -89,6 +89,9 @@ package struct ProviderConnection: ~Copyable, Sendable {
   /// Whether its requests are authorized by a certificate.
   package var hasCertificate: Bool { certificate != nil }
 
+  /// That of the certificate, or of the last valid token; nil before one was shown.
+  package var team: ShortID? { certificate?.team ?? currentGrant?.team }
+
   /// The topic of requests without one.
   package var defaultTopic: [UInt8]? { certificate?.defaultTopic }
 

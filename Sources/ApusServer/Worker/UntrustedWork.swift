@@ -17,7 +17,7 @@ struct UntrustedWork: ~Copyable {
   private var seenThisTurn = 0
   /// Those whose peers owe the next step, the oldest first.
   private var halfOpen = LiveQueue<Entry>()
-  private var halfOpenCount = 0
+  private(set) var halfOpenCount = 0
   private let halfOpenLimit: Int
   private var reading = FairQueue<SocketAddress, Entry>()
   private var hasReadThisTurn = false
@@ -176,8 +176,7 @@ extension Worker {
       switch next {
       case .step(let connection): connection.goOnShakingHands()
       case .end(let connection):
-        gate.noteEvicted()
-        connection.abort()
+        connection.makeRoomForHandshake()
       }
     }
   }
