@@ -89,6 +89,8 @@ package final class HTTP2ServerSession {
 
   // The end.
   package internal(set) var hasFailed = false
+  /// The limit for which it has failed; nil also if the peer broke the protocol.
+  package internal(set) var exceededLimit: ExceededLimit?
   var isGoAwayFinal = false
   var announcement = Announcement.none
 

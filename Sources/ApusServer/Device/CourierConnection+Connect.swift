@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusDirectory
 import ApusLog
@@ -132,6 +133,7 @@ extension CourierConnection {
       Device.takeoverLimit.take(
         from: &device.takeovers, atMilliseconds: Int64(worker.loop.nowMilliseconds))
     else {
+      worker.ended.count(.takeovers)
       connection.logLimited(.warning, .tooManyTakeovers) {
         [.text("device", device.key.id.text)]
       }

@@ -1,4 +1,6 @@
+import ApusAdmin
 import ApusCore
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusTLS
@@ -107,6 +109,20 @@ extension Connection {
       worker.untrustedWork.handshakeBegan(self, worker)
     }
     updateInterest()
+  }
+
+  /// The handshake took too long.
+  func handshakeTimedOut() { endHandshake(.handshakeTimedOut, .handshakeTime) }
+
+  /// The peer has had its time for the next step, and others wait to begin.
+  func makeRoomForHandshake() { endHandshake(.handshakeMadeRoom, .halfOpen) }
+
+  private func endHandshake(_ kind: Log.Kind, _ limit: ConnectionLimit) {
+    worker.ended.count(limit)
+    logLimited(.info, kind) {
+      [.text("peer", peer.description), .text("door", door.name)]
+    }
+    abort()
   }
 
   var isHalfOpen: Bool { halfOpenMilliseconds != .max }

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusHTTP2
 import ApusLog
@@ -362,15 +363,12 @@ final class Connection: SocketHandler {
     case .handshaking where isHeldBack && !worker.isDraining:
       // The peer has done its part.
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.handshakeSeconds)
-    case .handshaking:
-      logLimited(.info, .handshakeTimedOut) {
-        [.text("peer", peer.description), .text("door", door.name)]
-      }
-      abort()
+    case .handshaking: handshakeTimedOut()
     case .pausing, .closing: abort()
     case .lingering: lingerEnded()
     case .open:
       if unsentByteCount > 0, stalledSeconds <= worker.nowSeconds {
+        worker.ended.count(.unread)
         logLimited(.info, .peerDoesNotRead) { [.text("peer", peer.description)] }
         return abort()
       }

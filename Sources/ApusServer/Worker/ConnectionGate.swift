@@ -13,8 +13,7 @@ final class ConnectionGate: Sendable {
     var refusedCount: UInt64 = 0
     var evictedCount: UInt64 = 0
     var crowdedTeamCount: UInt64 = 0
-    var reportedCount: UInt64 = 0
-    var reportedSeconds: UInt64 = 0
+    var report = CountReport()
   }
 
   private let state: Mutex<State>
@@ -73,12 +72,7 @@ final class ConnectionGate: Sendable {
   /// where there were none.
   func takeReport(nowSeconds: UInt64) -> UInt64? {
     state.withLock { state in
-      let count = state.refusedCount &+ state.evictedCount
-      guard count != state.reportedCount,
-        nowSeconds >= state.reportedSeconds + UInt64(Limits.reportSeconds)
-      else { return nil }
-      defer { (state.reportedCount, state.reportedSeconds) = (count, nowSeconds) }
-      return count &- state.reportedCount
+      state.report.take(state.refusedCount &+ state.evictedCount, nowSeconds: nowSeconds)
     }
   }
 }

@@ -34,11 +34,14 @@ struct UntrustedWork: ~Copyable {
 
   init(halfOpenLimit: Int) { self.halfOpenLimit = halfOpenLimit }
 
+  /// Handshakes whose peers owe the next step.
+  var halfOpenCount: Int { lanes.reduce(0) { $0 + $1.halfOpenCount } }
+
   // MARK: Handshakes
 
   /// Whether a handshake of the lane may begin: it may hold a multiple of what is still free.
   private func mayBegin(_ lane: Int) -> Bool {
-    let free = halfOpenLimit - lanes.reduce(0) { $0 + $1.halfOpenCount }
+    let free = halfOpenLimit - halfOpenCount
     return lanes[lane].halfOpenCount < Limits.untrustedPerFreeOfEnvironment * free
   }
 
@@ -210,8 +213,7 @@ extension Worker {
       switch next {
       case .step(let connection): connection.goOnShakingHands()
       case .end(let connection):
-        gate.noteEvicted()
-        connection.abort()
+        connection.makeRoomForHandshake()
       }
     }
   }

@@ -59,6 +59,15 @@ extension Worker {
       .number("untrusted", figures.untrusted), .number("capacity", figures.capacity))
   }
 
+  /// The same for those that found no descriptor: the process's limit is lower than the budget takes it for, or
+  /// something else uses its descriptors up.
+  func reportDescriptors() {
+    guard let count = listeners.takeDescriptorReport(nowSeconds: nowSeconds) else { return }
+    log.limited(.warning, .descriptorsUsedUp, atMilliseconds: loop.nowMilliseconds) {
+      [.number("count", count), .number("capacity", gate.figures.capacity)]
+    }
+  }
+
   func refuse(_ slot: Int32, _ peer: SocketAddress, _ error: any Error) {
     log.limited(.error, .connectionRefused, atMilliseconds: loop.nowMilliseconds) {
       [.text("peer", peer.description), .text("reason", "\(error)")]

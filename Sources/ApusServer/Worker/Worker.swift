@@ -62,6 +62,7 @@ import Glibc
   var generations: [UInt32] = []
   var freeSlots: [Int32] = []
   var connectionCounts = ConnectionCounts()
+  var ended = EndedConnections()
   /// Connected devices that are rows of a table; see `DormantDevices`.
   let dormant = DormantDevices()
   private lazy var dormantSockets = DormantSockets(worker: self)
