@@ -152,6 +152,9 @@ public enum Limits {
   public static let pendingResets = 1000
   /// Reset streams whose late frames are still recognised: as many as a client can have open.
   public static let rememberedResets = concurrentStreams
+  /// Runs of skipped stream numbers that are remembered, 8 bytes each. Older ones count as skipped together with all
+  /// streams before them.
+  public static let rememberedSkips = 32
   /// CONTINUATION frames after one HEADERS: a header list of 8,000 bytes fits into one frame.
   public static let continuationFrames = 8
   /// Requests that a client may cancel in a burst: as many as it can have open, as after a timeout of its own. Each
