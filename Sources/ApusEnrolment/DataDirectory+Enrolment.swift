@@ -13,10 +13,8 @@ extension DataDirectory {
   /// enrolment/renewed/<device>.pem               the certificates that the device was given by renewal
   /// ```
   ///
-  /// The service and the command line both write here, each file once and whole: nobody waits for a lock, and a crash
-  /// leaves no half of an act.
-  package var enrolmentCodes: EnrolmentCodes { EnrolmentCodes(path: "\(path)/enrolment/codes") }
-  package var pendingEnrolments: PendingEnrolments {
-    PendingEnrolments(path: "\(path)/enrolment/pending")
-  }
+  /// The service's enrolment thread and the commands both write here, under the lock of the directory. Each file is
+  /// written once and whole, so a crash leaves no half of an act. What is only read, or refused, waits for no lock.
+  package var enrolmentCodes: EnrolmentCodes { EnrolmentCodes(directory: self) }
+  package var pendingEnrolments: PendingEnrolments { PendingEnrolments(directory: self) }
 }

@@ -7,9 +7,12 @@ package import ApusWire
 ///
 /// A code is used up by a file for each use that only one can create, so neither two devices nor a crash in between
 /// get more out of it than it has. That file holds the certificate: whoever asks again with the same code and the same
-/// key, because the answer was lost, gets the same one.
+/// key, because the answer was lost, gets the same one. What depends on several files is changed under the lock of the
+/// data directory.
 package struct EnrolmentCodes: Sendable {
-  let path: String
+  let directory: DataDirectory
+
+  var path: String { "\(directory.path)/enrolment/codes" }
 
   /// What a code may do.
   package struct Record: Sendable, Hashable {
@@ -54,20 +57,23 @@ package struct EnrolmentCodes: Sendable {
 
   /// Makes a code; its text is nowhere but in what is returned.
   package func make(_ record: Record) throws -> EnrolmentCode {
-    try Files.makeDirectory(path)
-    let count = try DurableFile.names(in: path).count { !$0.contains(".") }
-    guard count < Limits.enrolmentCodes else {
-      throw DirectoryProblem(
-        "there are \(count) codes; withdraw some, or wait until they are past their time")
-    }
-    let code = EnrolmentCode(bytes: randomBytes(EnrolmentCode.byteCount))
     var values = [
       ("made", String(record.madeSeconds)), ("expires", String(record.expiresSeconds)),
       ("uses", String(record.uses)),
     ]
     if let name = record.name { values.append(("name", name)) }
-    guard try create(file(Self.hash(code)), values) else {
-      preconditionFailure("the generator gave the same 128 bits twice")
+    let code = EnrolmentCode(bytes: randomBytes(EnrolmentCode.byteCount))
+    // Two commands at once would both take the last place.
+    try directory.changing {
+      try Files.makeDirectory(path)
+      let count = try DurableFile.names(in: path).count { !$0.contains(".") }
+      guard count < Limits.enrolmentCodes else {
+        throw DirectoryProblem(
+          "there are \(count) codes; withdraw some, or wait until they are past their time")
+      }
+      guard try create(file(Self.hash(code)), values) else {
+        preconditionFailure("the generator gave the same 128 bits twice")
+      }
     }
     return code
   }
@@ -86,11 +92,13 @@ package struct EnrolmentCodes: Sendable {
 
   /// Takes a code away, with what is known of its uses; false where there is none. Devices that it made stay.
   package func withdraw(hash: String) throws -> Bool {
-    guard let record = try record(hash) else { return false }
-    // The uses last: a code without them would make devices again.
-    try DurableFile.remove(file(hash))
-    for use in 1...record.uses { try DurableFile.remove(file(hash, use)) }
-    return true
+    try directory.changing {
+      guard let record = try record(hash) else { return false }
+      // The uses last: a code without them would make devices again.
+      try DurableFile.remove(file(hash))
+      for use in 1...record.uses { try DurableFile.remove(file(hash, use)) }
+      return true
+    }
   }
 
   package static func hash(_ code: EnrolmentCode) -> String {
@@ -117,7 +125,8 @@ package struct EnrolmentCodes: Sendable {
     return .free(record, use: free)
   }
 
-  /// Uses the code: durable when it returns. False where somebody was faster; then nothing is changed.
+  /// Uses the code: durable when it returns. False where somebody was faster, or has withdrawn the code; then nothing
+  /// is changed.
   func take(_ code: EnrolmentCode, use number: Int, _ use: Use) throws -> Bool {
     var values = [
       ("key", use.key), ("device", use.device.text), ("at", String(use.seconds)),
@@ -125,7 +134,12 @@ package struct EnrolmentCodes: Sendable {
     if let der = use.certificateDER {
       values.append(("certificate", String(decoding: Hex.encode(der.span), as: UTF8.self)))
     }
-    return try create(file(Self.hash(code), number), values)
+    let hash = Self.hash(code)
+    return try directory.changing {
+      // A use without its code would stay for good.
+      guard Files.exists(file(hash)) else { return false }
+      return try create(file(hash, number), values)
+    }
   }
 
   /// Removes what is past its time for so long that nobody asks for it any more.
