@@ -22,14 +22,14 @@ struct EnrolmentLockTests {
     key = try .generateP256()
   }
 
-  /// Whether `body` takes the lock: the file is made by who takes it.
+  /// Whether `body` takes the lock: whoever takes it makes the file.
   private func locks(_ body: () throws -> Void) throws -> Bool {
     Files.remove(data.lockFile)
     try body()
     return Files.exists(data.lockFile)
   }
 
-  private func code() throws -> EnrolmentCode {
+  private func makeCode() throws -> EnrolmentCode {
     try codes.make(.init(name: nil, madeSeconds: 1, expiresSeconds: 100, uses: 1))
   }
 
@@ -37,62 +37,78 @@ struct EnrolmentLockTests {
     .init(key: "00", device: DeviceID(1), seconds: 2, certificateDER: [1])
   }
 
-  private func request() throws -> (PendingEnrolments.Request, CertificateRequest) {
-    let request = PendingEnrolments.Request(
+  private var request: PendingEnrolments.Request {
+    .init(
       key: key.publicKey.spkiSHA256.hex, name: "phone", address: "192.0.2.1", seconds: 1,
       device: DeviceID(1), isRenewal: false, hasCode: false)
-    return (request, try CertificateRequest(der: CertificateRequest.make(for: key).span))
   }
 
-  @Test("Codes are made, used, withdrawn and removed under the lock, and looked up without it")
+  private func certificateRequest() throws -> CertificateRequest {
+    let der = try CertificateRequest.make(for: key)
+    return try CertificateRequest(der: der.span)
+  }
+
+  @Test("Codes are made, used, withdrawn and removed under the lock")
   func codesUnderLock() throws {
-    var made: EnrolmentCode?
-    #expect(try locks { made = try code() })
-    let code = try #require(made)
-    #expect(try !locks { _ = try codes.standing(code, key: "00", nowSeconds: 2) })
-    #expect(try locks { #expect(try codes.take(code, use: 1, use)) })
-    #expect(try !locks { try codes.prune(nowSeconds: 101) })
-    #expect(try locks { #expect(try codes.withdraw(hash: EnrolmentCodes.hash(code))) })
-    _ = try self.code()
-    #expect(
-      try locks { try codes.prune(nowSeconds: 100 + Limits.enrolmentCodeKeptSeconds) })
+    let makes = try locks { _ = try makeCode() }
+    #expect(makes)
+    let code = try makeCode()
+    let takes = try locks { _ = try codes.take(code, use: 1, use) }
+    #expect(takes)
+    #expect(try Set(codes.all().map(\.used)) == [0, 1])
+    let prunesEarly = try locks { try codes.prune(nowSeconds: 101) }
+    #expect(!prunesEarly)
+    let withdraws = try locks { _ = try codes.withdraw(hash: EnrolmentCodes.hash(code)) }
+    #expect(withdraws)
+    #expect(try codes.all().count == 1)
+    let prunes = try locks {
+      try codes.prune(nowSeconds: 100 + Limits.enrolmentCodeKeptSeconds)
+    }
+    #expect(prunes)
     #expect(try codes.all().isEmpty)
   }
 
   @Test("A code that is withdrawn while it is used makes no device, and leaves nothing behind")
   func withdrawnMeanwhile() throws {
-    let code = try code()
+    let code = try makeCode()
     _ = try codes.withdraw(hash: EnrolmentCodes.hash(code))
-    #expect(try !codes.take(code, use: 1, use))
+    let isTaken = try codes.take(code, use: 1, use)
+    #expect(!isTaken)
     #expect(try Files.names(in: codes.path) == [])
   }
 
   @Test("Requests are added and removed under the lock; one for which there is no room takes none")
   func requestsUnderLock() throws {
-    let (first, certificateRequest) = try request()
-    #expect(try !locks { try pending.remove(first.key) })
-    #expect(try locks { #expect(try pending.add(first, certificateRequest) == .added) })
+    let first = request
+    let certificateRequest = try certificateRequest()
+    let removesNothing = try locks { try pending.remove(first.key) }
+    #expect(!removesNothing)
+    let adds = try locks { _ = try pending.add(first, certificateRequest) }
+    #expect(adds)
     #expect(try pending.all() == [first])
-    #expect(try !locks { #expect(try pending.find(first.key) == first) })
-    #expect(try locks { try pending.remove(first.key) })
+    let removes = try locks { try pending.remove(first.key) }
+    #expect(removes)
     #expect(try Files.names(in: pending.path) == [])
     for number in 0..<Limits.pendingEnrolmentsPerAddress {
       var other = first
       other.key = "\(number)"
-      #expect(try pending.add(other, certificateRequest) == .added)
+      _ = try pending.add(other, certificateRequest)
     }
-    #expect(
-      try !locks { #expect(try pending.add(first, certificateRequest) == .tooManyFromAddress) })
+    let addsTooMany = try locks { _ = try pending.add(first, certificateRequest) }
+    #expect(!addsTooMany)
+    #expect(try pending.all().count == Limits.pendingEnrolmentsPerAddress)
   }
 
   @Test("A renewed certificate is kept, and removed later, under the lock")
   func renewalsUnderLock() throws {
     let device = try directory.device()
-    let kept = data.renewals
-    #expect(try locks { try kept.keep([device.certificate], of: device.id) })
-    #expect(try !locks { #expect(try kept.certificates(of: device.id).count == 1) })
+    let renewals = data.renewals
+    let keeps = try locks { try renewals.keep([device.certificate], of: device.id) }
+    #expect(keeps)
+    #expect(try renewals.certificates(of: device.id).count == 1)
     let later = TestDirectory.nowSeconds + 3 * 86_400
-    #expect(try locks { try kept.prune(nowSeconds: later, days: 1) })
-    #expect(try kept.certificates(of: device.id).isEmpty)
+    let prunes = try locks { try renewals.prune(nowSeconds: later, days: 1) }
+    #expect(prunes)
+    #expect(try renewals.certificates(of: device.id).isEmpty)
   }
 }

@@ -89,6 +89,21 @@ struct ConnectionBudgetTests {
     #expect(isTaken)
   }
 
+  @Test(
+    "Addresses that have connections get eight ninths for one listener, 16 of 17 for all of them",
+    arguments: [(1, 900, 800), (4, 1700, 1600)])
+  func further(listeners: Int, capacity: Int, most: Int) {
+    var budget = Budget(capacity: capacity)
+    // The first connection of each address, then one after the other.
+    for site in 0..<200 { _ = budget.accept(from: site, listener: listener(site % listeners)) }
+    var site = 0
+    while budget.accept(from: site % 200, listener: listener(site % listeners)) { site += 1 }
+    #expect(budget.untrustedCount == most)
+    // An address without a connection still gets one.
+    let isTaken = budget.accept(from: 1000, listener: listener(0))
+    #expect(isTaken)
+  }
+
   @Test("A fleet behind one address connects as its devices become trusted")
   func fleet() {
     var budget = Budget(capacity: 1000)
@@ -147,6 +162,44 @@ struct ConnectionBudgetTests {
     budget.close(-1, listener: listener(0), holder: Self.team(1))
     let isTrustedNow = budget.trust(7, listener: listener(0), as: Self.team(1))
     #expect(isTrustedNow)
+  }
+
+  @Test("Ten thousand devices behind one address connect in crowds, and leave room for others")
+  func largeFleet() {
+    // As many descriptors as such a service needs, with the reserve.
+    var budget = Budget(capacity: Budget.capacity(ofDescriptors: 16_384))
+    var waiting = 10_000
+    var rounds = 0
+    while waiting > 0 {
+      // All that wait connect at once; then those with a connection prove who they are.
+      var there = 0
+      while there < waiting, budget.accept(from: 1, listener: listener(0)) { there += 1 }
+      let isTaken = budget.accept(from: 2, listener: listener(0))
+      #expect(isTaken, "no room for another address beside \(budget.trustedCount) devices")
+      budget.close(2, listener: listener(0), holder: nil)
+      for _ in 0..<there { _ = budget.trust(1, listener: listener(0), as: .device) }
+      waiting -= there
+      rounds += 1
+      guard there > 0 else { break }
+    }
+    #expect(budget.trustedCount == 10_000)
+    #expect(budget.untrustedCount == 0)
+    // Nobody has to come a second time: four fifths of what is free is more than all of them.
+    #expect(rounds == 1)
+  }
+
+  @Test("Ten thousand devices behind one address connect where there is hardly more room for them")
+  func tightFleet() {
+    var budget = Budget(capacity: 10_100)
+    var waiting = 10_000
+    for _ in 0..<20 {
+      var there = 0
+      while there < waiting, budget.accept(from: 1, listener: listener(0)) { there += 1 }
+      for _ in 0..<there { _ = budget.trust(1, listener: listener(0), as: .device) }
+      waiting -= there
+    }
+    #expect(waiting == 0)
+    #expect(budget.trustedCount == 10_000)
   }
 
   @Test("Without free descriptors no connection is accepted")
