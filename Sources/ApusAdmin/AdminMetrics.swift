@@ -51,6 +51,7 @@ struct AdminMetrics {
     writeDevices(ServiceFacts(workers))
     writeNotifications()
     writeRefusals()
+    writeEnrolments()
     writeLog()
     writeDeadTokenPushes()
     writeCertificates()
@@ -65,7 +66,9 @@ struct AdminMetrics {
           ["door": kind.rawValue, "environment": environment.name], census[kind, environment])
       }
     }
-    writeGate(view.service.connectionFigures)
+    let facts = ServiceFacts(workers)
+    writeGate(view.service.connectionFigures, facts)
+    writeLimits(facts)
     writer.family(
       "apus_open_requests", .gauge,
       "Provider requests in progress.")
@@ -91,7 +94,7 @@ struct AdminMetrics {
     return index < count ? ["worker": "\(index)"] : ["acceptor": "\(index - count)"]
   }
 
-  private mutating func writeGate(_ gate: ConnectionFigures) {
+  private mutating func writeGate(_ gate: ConnectionFigures, _ facts: ServiceFacts) {
     writer.family(
       "apus_connections_capacity", .gauge, "Connections allowed by the process's descriptor limit.")
     writer.sample([:], gate.capacity)
@@ -101,9 +104,31 @@ struct AdminMetrics {
     writer.sample([:], gate.untrusted)
     writer.family(
       "apus_connections_refused_total", .counter,
-      "Untrusted connections closed because their address or listener had too many.")
+      "Connections closed for lack of room: those of an address, listener or team with too many (the newcomer or "
+        + "the oldest), and those for which the process had no descriptor.")
     writer.sample(["what": "newcomer"], gate.refused)
     writer.sample(["what": "oldest"], gate.evicted)
+    writer.sample(["what": "team"], gate.crowdedTeam)
+    writer.sample(["what": "no_descriptor"], facts.refusedForDescriptors)
+  }
+
+  private mutating func writeLimits(_ facts: ServiceFacts) {
+    writer.family(
+      "apus_connections_ended_total", .counter,
+      "Connections ended for a limit that their peers met.")
+    for limit in ConnectionLimit.allCases {
+      writer.sample(["limit": limit.rawValue], facts.ended[limit])
+    }
+    writer.family(
+      "apus_listener_rests_total", .counter,
+      "How often listeners stopped accepting for a moment: more connections came than there was room for, or the "
+        + "process had no descriptor at all.")
+    writer.sample(["reason": "crowded"], facts.rests.crowded)
+    writer.sample(["reason": "no_descriptor"], facts.rests.noDescriptor)
+    writer.family(
+      "apus_handshakes_half_open", .gauge,
+      "TLS handshakes that have begun and wait for their peers.")
+    writer.sample([:], facts.halfOpenHandshakes)
   }
 
   private mutating func writeDevices(_ facts: ServiceFacts) {
@@ -174,6 +199,15 @@ struct AdminMetrics {
     for (reason, number) in view.rejections() {
       writer.sample(
         ["reason": reason.text.description, "status": "\(reason.status)"], number)
+    }
+  }
+
+  private mutating func writeEnrolments() {
+    writer.family(
+      "apus_enrolments_refused_total", .counter,
+      "Certificates that devices asked for and did not get.")
+    for (reason, number) in view.service.enrolmentRefusals() {
+      writer.sample(["reason": reason], number)
     }
   }
 

@@ -10,6 +10,10 @@ import ApusWire
 /// The sum of all workers' facts.
 struct ServiceFacts {
   var connections = ConnectionCounts()
+  var ended = EndedConnections()
+  var refusedForDescriptors: UInt64 = 0
+  var rests = ListenerRests()
+  var halfOpenHandshakes = 0
   var sessions = SessionCensus()
   var dormancy = Dormancy()
   var openRequests = 0
@@ -19,6 +23,10 @@ struct ServiceFacts {
   init(_ workers: [WorkerFacts]) {
     for worker in workers {
       connections = connections + worker.connections
+      ended = ended + worker.ended
+      refusedForDescriptors += worker.refusedForDescriptors
+      rests = rests + worker.rests
+      halfOpenHandshakes += worker.halfOpenHandshakes
       sessions = sessions + worker.sessions
       dormancy = dormancy + worker.dormancy
       openRequests += worker.openRequests

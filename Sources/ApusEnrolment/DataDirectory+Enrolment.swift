@@ -13,10 +13,8 @@ extension DataDirectory {
   /// enrolment/renewed/<device>.pem               the certificates issued to the device by renewal
   /// ```
   ///
-  /// The service and the commands both write here, each file once and as a whole: no lock is needed, and a crash leaves
-  /// no partial change.
-  package var enrolmentCodes: EnrolmentCodes { EnrolmentCodes(path: "\(path)/enrolment/codes") }
-  package var pendingEnrolments: PendingEnrolments {
-    PendingEnrolments(path: "\(path)/enrolment/pending")
-  }
+  /// The service's enrolment thread and the commands both write here, under the lock of the directory. Each file is
+  /// written once and whole, so a crash leaves no partial change. Reads and refusals wait for no lock.
+  package var enrolmentCodes: EnrolmentCodes { EnrolmentCodes(directory: self) }
+  package var pendingEnrolments: PendingEnrolments { PendingEnrolments(directory: self) }
 }

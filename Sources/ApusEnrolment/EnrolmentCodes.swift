@@ -8,8 +8,11 @@ package import ApusWire
 /// Each use creates a file exclusively, so neither concurrent devices nor a crash can exceed a code's number of uses.
 /// The file holds the certificate: a device that repeats its request with the same code and key, because the answer was
 /// lost, gets the same certificate.
+/// Changes that depend on several files are made under the lock of the data directory.
 package struct EnrolmentCodes: Sendable {
-  let path: String
+  let directory: DataDirectory
+
+  var path: String { "\(directory.path)/enrolment/codes" }
 
   /// What a code may do.
   package struct Record: Sendable, Hashable {
@@ -54,20 +57,23 @@ package struct EnrolmentCodes: Sendable {
 
   /// Makes a code; its text is nowhere but in what is returned.
   package func make(_ record: Record) throws -> EnrolmentCode {
-    try Files.makeDirectory(path)
-    let count = try DurableFile.names(in: path).count { !$0.contains(".") }
-    guard count < Limits.enrolmentCodes else {
-      throw DirectoryProblem(
-        "there are already \(count) codes; withdraw some, or wait until some expire")
-    }
-    let code = EnrolmentCode(bytes: randomBytes(EnrolmentCode.byteCount))
     var values = [
       ("made", String(record.madeSeconds)), ("expires", String(record.expiresSeconds)),
       ("uses", String(record.uses)),
     ]
     if let name = record.name { values.append(("name", name)) }
-    guard try create(file(Self.hash(code)), values) else {
-      preconditionFailure("the generator gave the same 128 bits twice")
+    let code = EnrolmentCode(bytes: randomBytes(EnrolmentCode.byteCount))
+    // Two commands at once would both take the last place.
+    try directory.changing {
+      try Files.makeDirectory(path)
+      let count = try DurableFile.names(in: path).count { !$0.contains(".") }
+      guard count < Limits.enrolmentCodes else {
+        throw DirectoryProblem(
+          "there are already \(count) codes; withdraw some, or wait until some expire")
+      }
+      guard try create(file(Self.hash(code)), values) else {
+        preconditionFailure("the generator gave the same 128 bits twice")
+      }
     }
     return code
   }
@@ -86,11 +92,13 @@ package struct EnrolmentCodes: Sendable {
 
   /// Removes a code and the records of its uses; false if it does not exist. Devices enrolled with it stay valid.
   package func withdraw(hash: String) throws -> Bool {
-    guard let record = try record(hash) else { return false }
-    // The uses last: a code without them would make devices again.
-    try DurableFile.remove(file(hash))
-    for use in 1...record.uses { try DurableFile.remove(file(hash, use)) }
-    return true
+    try directory.changing {
+      guard let record = try record(hash) else { return false }
+      // The uses last: a code without them would make devices again.
+      try DurableFile.remove(file(hash))
+      for use in 1...record.uses { try DurableFile.remove(file(hash, use)) }
+      return true
+    }
   }
 
   package static func hash(_ code: EnrolmentCode) -> String {
@@ -117,7 +125,8 @@ package struct EnrolmentCodes: Sendable {
     return .free(record, use: free)
   }
 
-  /// Uses the code: durable when it returns. False where somebody was faster; then nothing is changed.
+  /// Uses the code: durable when it returns. False where somebody was faster, or has withdrawn the code; then nothing
+  /// is changed.
   func take(_ code: EnrolmentCode, use number: Int, _ use: Use) throws -> Bool {
     var values = [
       ("key", use.key), ("device", use.device.text), ("at", String(use.seconds)),
@@ -125,7 +134,12 @@ package struct EnrolmentCodes: Sendable {
     if let der = use.certificateDER {
       values.append(("certificate", String(decoding: Hex.encode(der.span), as: UTF8.self)))
     }
-    return try create(file(Self.hash(code), number), values)
+    let hash = Self.hash(code)
+    return try directory.changing {
+      // A use without its code would stay for good.
+      guard Files.exists(file(hash)) else { return false }
+      return try create(file(hash, number), values)
+    }
   }
 
   /// Removes codes that expired at least `Limits.enrolmentCodeKeptSeconds` ago.

@@ -4,7 +4,7 @@ import ApusTrust
 /// The outcome of a certificate request, for the log and the audit log.
 enum EnrolmentEvent: Sendable {
   /// Why no certificate was issued. The device is told less.
-  enum Refusal: String, Sendable {
+  enum Refusal: String, Sendable, CaseIterable {
     case codeMalformed = "code malformed"
     /// The code was guessed, or has been withdrawn.
     case codeUnknown = "code unknown"

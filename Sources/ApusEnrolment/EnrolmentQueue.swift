@@ -1,7 +1,7 @@
 import ApusCore
 package import ApusDirectory
 package import ApusLog
-import ApusLoop
+package import ApusLoop
 import ApusModel
 import ApusTrust
 package import ApusWire
@@ -26,6 +26,7 @@ package final class EnrolmentQueue: Sendable {
     /// Failures of each address that still count against it.
     var failures: [SocketAddress: RateLimit.Bucket] = [:]
     var prunedSeconds: Int64 = 0
+    var refusals: [EnrolmentEvent.Refusal: UInt64] = [:]
   }
 
   private let loop: EventLoop
@@ -71,9 +72,12 @@ package final class EnrolmentQueue: Sendable {
     _ query: EnrolmentQuery, atMilliseconds now: Int64,
     reply: @escaping @Sendable (CourierIssuance) -> Void
   ) {
-    if case .enrolment = query.kind, enroller.mode == .off { return reply(Self.notOffered) }
+    if case .enrolment = query.kind, enroller.mode == .off {
+      count(.notOffered)
+      return reply(Self.notOffered)
+    }
     if let waitMilliseconds = admit(query.site, now) {
-      note(.refused(.slowedDown, ""), of: query)
+      note(.refused(.slowedDown, ""), at: query.site, nowSeconds: query.nowSeconds)
       return reply(
         CourierIssuance(
           status: .refused, reason: .tooMany, text: Array("too many requests".utf8),
@@ -88,10 +92,25 @@ package final class EnrolmentQueue: Sendable {
         state.prunedSeconds = query.nowSeconds
         return true
       }
-      note(decision.event, of: query)
+      note(decision.event, at: query.site, nowSeconds: query.nowSeconds)
       reply(decision.issuance)
       if prunes { prune(nowSeconds: query.nowSeconds) }
     }
+  }
+
+  /// A device that is connected has asked for its next certificate more often than it may.
+  package func noteAskedTooOften(at site: SocketAddress, nowSeconds: Int64) {
+    note(.refused(.slowedDown, "on one connection"), at: site, nowSeconds: nowSeconds)
+  }
+
+  /// How often certificates were refused since the start, for each reason that there is.
+  package func refusals() -> [(reason: String, number: UInt64)] {
+    let refusals = state.withLock { $0.refusals }
+    return EnrolmentEvent.Refusal.allCases.map { ($0.rawValue, refusals[$0, default: 0]) }
+  }
+
+  private func count(_ refusal: EnrolmentEvent.Refusal) {
+    state.withLock { $0.refusals[refusal, default: 0] += 1 }
   }
 
   /// Nil if the request is admitted, otherwise the milliseconds to wait.
@@ -130,8 +149,8 @@ package final class EnrolmentQueue: Sendable {
   }
 
   /// Records a decision for the operator before the device gets it; issued certificates are recorded durably.
-  private func note(_ event: EnrolmentEvent, of query: EnrolmentQuery) {
-    let host = query.site.hostText
+  private func note(_ event: EnrolmentEvent, at site: SocketAddress, nowSeconds: Int64) {
+    let host = site.hostText
     let address = Log.Field.text("address", host)
     switch event {
     case .codeUsed(let device, let certificate, let codeName):
@@ -152,7 +171,7 @@ package final class EnrolmentQueue: Sendable {
       }
       audit.note(
         .enrolmentPending, actor: host, reason: request.origin.rawValue,
-        nowMilliseconds: query.nowSeconds * 1000
+        nowMilliseconds: nowSeconds * 1000
       ) { [.text("key", request.key), .text("device", request.device.text)] }
     case .pending(_, isNew: false): break
     case .collected(let device):
@@ -166,13 +185,14 @@ package final class EnrolmentQueue: Sendable {
         .truth("new_key", isNewKey), .text("serial", certificate.serial),
         .text("sha256", certificate.sha256))
     case .refused(let reason, let detail):
+      count(reason)
       log.limited(
         reason == .failed ? .error : .notice, .certificateRefused,
         atMilliseconds: EventLoop.monotonicMilliseconds()
       ) { [.text("reason", reason.rawValue), .text("detail", detail), address] }
       audit.note(
         .enrolmentRefused, actor: host, reason: reason.rawValue,
-        nowMilliseconds: query.nowSeconds * 1000
+        nowMilliseconds: nowSeconds * 1000
       ) { [.text("detail", detail)] }
     }
   }

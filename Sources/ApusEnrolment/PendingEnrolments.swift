@@ -3,8 +3,13 @@ package import ApusModel
 package import ApusTrust
 
 /// Requests for certificates that wait for the operator.
+///
+/// A request is several files, which are changed under the lock of the data directory. The enrolment thread adds and
+/// removes requests; commands and the administration decide on them.
 package struct PendingEnrolments: Sendable {
-  let path: String
+  let directory: DataDirectory
+
+  var path: String { "\(directory.path)/enrolment/pending" }
 
   package enum State: Sendable, Hashable {
     case waiting
@@ -104,10 +109,10 @@ package struct PendingEnrolments: Sendable {
 
   /// Puts a request on the list.
   func add(_ request: Request, _ certificateRequest: CertificateRequest) throws -> Addition {
+    // Without the lock, so that strangers who find the list full keep no operator waiting. Nobody else adds, and a
+    // decision only makes room.
     let judgement = Self.judge(request, among: try all())
     guard judgement == .added else { return judgement }
-    try Files.makeDirectory(path)
-    try Files.write(certificateRequest.pem, to: requestFile(request.key), isPrivate: true)
     var values = [
       ("device", request.device.text), ("at", String(request.seconds)),
       ("address", request.address),
@@ -116,15 +121,23 @@ package struct PendingEnrolments: Sendable {
     if request.isRenewal { values.append(("renewal", "yes")) }
     if request.hasCode { values.append(("code", "yes")) }
     let text = SectionFile(sections: [.init(kind: "", name: "", values: values)])
-    _ = try DurableFile.create(
-      Array(text.text(heading: "").utf8), at: recordFile(request.key))
+    try directory.changing {
+      try Files.makeDirectory(path)
+      try Files.write(certificateRequest.pem, to: requestFile(request.key), isPrivate: true)
+      _ = try DurableFile.create(
+        Array(text.text(heading: "").utf8), at: recordFile(request.key))
+    }
     return .added
   }
 
   func remove(_ key: String) throws {
     // The record first: without it the others are nothing.
-    for file in [recordFile(key), certificateFile(key), rejectionFile(key), requestFile(key)] {
-      try DurableFile.remove(file)
+    let files = [recordFile(key), certificateFile(key), rejectionFile(key), requestFile(key)]
+    // Most keys have none, and then nobody waits for the lock.
+    guard files.contains(where: Files.exists) else { return }
+    // An approval between two of them would leave a certificate for whatever the key asks for next.
+    try directory.changing {
+      for file in files { try DurableFile.remove(file) }
     }
   }
 

@@ -4,9 +4,12 @@ import ApusTrust
 
 /// The certificates that devices were given by renewal and that may still be valid, so that each has two at most.
 ///
-/// A file for each device, PEM, the oldest first. The enrolment desk alone writes here, on its thread.
+/// A file for each device, PEM, the oldest first. The enrolment thread alone writes here, so what it has read stays
+/// true; it takes the lock of the data directory so that whoever holds that finds nothing changing.
 struct RenewedCertificates: Sendable {
-  let path: String
+  let directory: DataDirectory
+
+  private var path: String { "\(directory.path)/enrolment/renewed" }
 
   private func file(_ device: DeviceID) -> String { "\(path)/\(device.text).pem" }
 
@@ -18,9 +21,11 @@ struct RenewedCertificates: Sendable {
 
   /// Durable when it returns.
   func keep(_ certificates: [Certificate], of device: DeviceID) throws {
-    try Files.makeDirectory(path)
-    try Files.write(
-      certificates.map(\.pem).joined(), to: file(device), isPrivate: true)
+    try directory.changing {
+      try Files.makeDirectory(path)
+      try Files.write(
+        certificates.map(\.pem).joined(), to: file(device), isPrivate: true)
+    }
   }
 
   /// Removes the files to which nothing was added for as long as a certificate is valid.
@@ -29,13 +34,13 @@ struct RenewedCertificates: Sendable {
       let file = "\(path)/\(name)"
       guard let changed = Files.changedSeconds(file), changed + Int64(days) * 86_400 < nowSeconds
       else { continue }
-      try DurableFile.remove(file)
+      try directory.changing { try DurableFile.remove(file) }
     }
   }
 }
 
 extension DataDirectory {
-  var renewals: RenewedCertificates { RenewedCertificates(path: "\(path)/enrolment/renewed") }
+  var renewals: RenewedCertificates { RenewedCertificates(directory: self) }
 }
 
 extension Trust {

@@ -8,12 +8,19 @@ extension Log {
   package enum Kind: Int, Sendable, CaseIterable {
     case tlsFailed
     case handshakeTimedOut
+    case handshakeMadeRoom
     case connectionRefused
+    case descriptorsUsedUp
+    case untrustedTooLong
     case peerDoesNotRead
     case providerRefused
     case providerClosed
     case providerBrokeProtocol
     case providerMakesErrors
+    case teamHasTooManyConnections
+    case providerFloods
+    case providerTooSlow
+    case streamsRefused
     case deviceWithoutCertificate
     case deviceRefused
     case deviceBrokeProtocol
@@ -37,12 +44,19 @@ extension Log {
       switch self {
       case .tlsFailed: "tls failed"
       case .handshakeTimedOut: "handshake timed out"
+      case .handshakeMadeRoom: "half-open handshake ended to make room"
       case .connectionRefused: "connection refused"
+      case .descriptorsUsedUp: "connections refused, no descriptor is free"
+      case .untrustedTooLong: "provider without credential ended"
       case .peerDoesNotRead: "peer does not read"
       case .providerRefused: "provider refused"
       case .providerClosed: "provider closed"
       case .providerBrokeProtocol: "provider ended by a protocol error"
       case .providerMakesErrors: "provider ended after too many errors"
+      case .teamHasTooManyConnections: "team has too many connections"
+      case .providerFloods: "provider ended for too many frames"
+      case .providerTooSlow: "provider ended for being too slow"
+      case .streamsRefused: "streams refused, others have the requests"
       case .deviceWithoutCertificate: "device without certificate"
       case .deviceRefused: "device refused"
       case .deviceBrokeProtocol: "device broke the protocol"

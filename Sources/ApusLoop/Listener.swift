@@ -63,6 +63,9 @@ package final class Listener {
   /// Connections closed unserved because the process or the system had no descriptor for them.
   package var refusedForDescriptors: Int { acceptor.refusedForDescriptors }
 
+  /// How often accepting has paused because the system lacked a resource, and nobody could even be refused.
+  package var restCount: Int { acceptor.restCount }
+
   /// Leaves connections waiting in the backlog until `resume()`.
   package func pause() { acceptor.isPaused = true }
 
@@ -146,6 +149,7 @@ private final class Acceptor: SocketHandler {
   weak var socket: Socket?
   var isPaused = false { didSet { update() } }
   private(set) var refusedForDescriptors = 0
+  private(set) var restCount = 0
 
   private let descriptor: Int32
   private var handler: ((Int32, SocketAddress) -> Void)?
@@ -231,6 +235,7 @@ private final class Acceptor: SocketHandler {
 
   private func rest() {
     isResting = true
+    restCount += 1
     restTimer?.start(afterMilliseconds: Self.restMilliseconds)
   }
 

@@ -62,6 +62,11 @@ package struct SocketAddress: Hashable, Sendable {
     SocketAddress(family: family, port: 0, high: high, low: family == .ipv4 ? low : 0)
   }
 
+  /// The site as numbers: equal for two addresses if their sites are.
+  package var siteNumbers: (high: UInt64, low: UInt64) {
+    family == .ipv4 ? (0, low) : (high, 0)
+  }
+
   /// The IPv4 address of a peer on an IPv6 socket that accepts both families (RFC 4291, section 2.5.5.2); any other
   /// address unchanged. Limits would otherwise treat all IPv4 peers as one site.
   package var unmapped: SocketAddress {

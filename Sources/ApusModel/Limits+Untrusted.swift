@@ -5,11 +5,20 @@ extension Limits {
   public static let untrustedPerFree = 4
   /// The same for one listener: eight ninths of all.
   public static let untrustedPerFreeOfListener = 8
+  /// The same for all listeners of an environment: sixteen seventeenths of all.
+  public static let untrustedPerFreeOfEnvironment = 16
   /// The same for one listener, for the first connection of an address: 64 of 65.
   public static let untrustedFirstPerFreeOfListener = 64
   /// Descriptors reserved for the store's tables and logs, the administration and the loops: at most a quarter of the
   /// process's limit.
   public static let reservedDescriptors = 256
+  /// Trusted connections that a team's providers may hold, as a multiple of those that are still free without a
+  /// reserve: one team alone gets eight ninths.
+  public static let providersPerFree = 8
+  /// The reserve: connections for devices, and for teams that have few. At most an eighth of the process's.
+  public static let reservedConnections = 256
+  /// Trusted connections that each team can have however many others hold: the reserve suffices for 16 teams.
+  public static let providersGuaranteed = 16
   /// Connections whose handshakes an acceptor continues in one turn of its loop. A peer that connects meanwhile queues
   /// in the next turn, and a busy worker waits for at most one step.
   public static let handshakesPerTurn = 1

@@ -127,12 +127,15 @@ public enum Limits {
   /// Of those, the share of all untrusted connections. It is twice a full connection, for clients that open streams
   /// before they know the limit.
   public static let openRequestsUntrusted = 2048
-  /// Of those, the reserve for trusted connections that have few open; half of it also serves first requests of
-  /// others.
-  public static let openRequestsReserved = 4096
-  /// Open requests guaranteed to each trusted connection however many others have: the reserve suffices for 32 to 64
-  /// connections that all use it fully.
+  /// Of those, the reserve for teams that have few open; half of it also serves first requests of untrusted
+  /// connections.
+  public static let openRequestsReserved = 2048
+  /// Open requests guaranteed to each team however many others have: the reserve suffices for 32 teams that all use it
+  /// fully. A connection with fewer has precedence over others of its team.
   public static let openRequestsGuaranteed = 64
+  /// Open requests that a team may hold, as a multiple of those still free without the reserve: one alone gets eight
+  /// ninths of them, and sixteen seventeenths with connections that have few.
+  public static let openRequestsPerFree = 8
   /// Requests that one worker keeps for reuse: a full connection's worth.
   public static let pooledRequests = 1024
   /// Bytes of a header list beyond which a request is reset instead of being answered with 431.
@@ -149,6 +152,9 @@ public enum Limits {
   public static let pendingResets = 1000
   /// Reset streams whose late frames are still recognised: as many as a client can have open.
   public static let rememberedResets = concurrentStreams
+  /// Runs of skipped stream numbers that are remembered, 8 bytes each. Older ones count as skipped together with all
+  /// streams before them.
+  public static let rememberedSkips = 32
   /// CONTINUATION frames after one HEADERS: a header list of 8,000 bytes fits into one frame.
   public static let continuationFrames = 8
   /// Requests that a client may cancel in a burst: as many as it can have open, as after a timeout of its own. Each

@@ -1,6 +1,7 @@
 import ApusAdmin
 import ApusCore
 import ApusDirectory
+import ApusEnrolment
 import ApusHTTP2
 import ApusLoop
 import ApusModel
@@ -43,6 +44,10 @@ struct RunningService: AdministeredService {
     }
   }
 
+  func enrolmentRefusals() -> [(reason: String, number: UInt64)] {
+    workers.first?.commons.enrolment?.refusals() ?? []
+  }
+
   func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] {
     var all: [DeviceKey: DeviceSighting] = [:]
     for worker in workers {
@@ -62,6 +67,10 @@ extension Worker {
   fileprivate var facts: WorkerFacts {
     var facts = WorkerFacts()
     facts.connections = connectionCounts
+    facts.ended = ended
+    facts.refusedForDescriptors = listeners.refusedForDescriptors
+    facts.rests = listeners.rests
+    facts.halfOpenHandshakes = untrustedWork.halfOpenCount
     facts.openRequests = openRequests.count
     facts.refusedStreams = requestPool.refusedCount
     facts.inboxDepth = inboxDepth

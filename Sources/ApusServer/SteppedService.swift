@@ -1,3 +1,4 @@
+package import ApusAdmin
 package import ApusCore
 package import ApusDirectory
 package import ApusLoop
@@ -130,6 +131,11 @@ package final class SteppedService {
   /// As `Service.dormancy()`.
   package var dormancy: Dormancy {
     workers.reduce(Dormancy()) { $0 + $1.dormant.dormancy }
+  }
+
+  /// How many connections were ended for a limit.
+  package func ended(for limit: ConnectionLimit) -> UInt64 {
+    everyone.reduce(0) { $0 + $1.ended[limit] }
   }
 
   /// Whether everything that was decided is durable and said.

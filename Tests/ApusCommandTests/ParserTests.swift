@@ -86,6 +86,23 @@ struct ParserTests {
   }
 
   @Test(
+    "A device pings after 15 minutes of silence, after a time of its own up to a day, or never",
+    arguments: [
+      ("", 900_000), ("--keep-alive 240", 240_000), ("--keep-alive 4m", 240_000),
+      ("--keep-alive 1d", 86_400_000), ("--keep-alive 0", 0),
+    ])
+  func keepAlive(option: String, milliseconds: UInt64) throws {
+    let listen = try invocation("listen --certificate c --key k \(option)")
+    #expect(listen.keepAliveMilliseconds == milliseconds)
+  }
+
+  @Test("Any other time to a ping is an error", arguments: ["-1", "86401", "2d", "never", "0.5"])
+  func badKeepAlive(text: String) {
+    #expect(failure("listen --keep-alive=\(text)")?.problem.contains(text) == true)
+    #expect(failure("serve --keep-alive 240") != nil)
+  }
+
+  @Test(
     "Help is recognized anywhere on the command line",
     arguments: ["--help", "-h", "serve --help", "serve --workers 3 -h", "send --help"])
   func help(line: String) throws {

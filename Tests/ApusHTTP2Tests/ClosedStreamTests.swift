@@ -23,6 +23,42 @@ struct ClosedStreamTests {
     #expect(GoAway(server.output())?.code == 0x1)
   }
 
+  /// Section 5.1.1: opening a stream closes "all streams in the "idle" state that might have been opened by the peer
+  /// with a lower-valued stream identifier", and "an endpoint that receives an unexpected stream identifier MUST
+  /// respond with a connection error of type PROTOCOL_ERROR", however long ago the stream was skipped.
+  @Test("It is one too if other streams were skipped since", arguments: [1, 3, 5, 9, 11, 13, 17])
+  func skippedBefore(streamID: UInt32) {
+    let server = Server.ready()
+    for opened: UInt32 in [7, 15, 19] { server.receive(request(opened)) }
+    #expect(server.answerAll().sorted() == [7, 15, 19])
+    _ = server.output()
+    #expect(server.receive(headers(streamID, requestBlock(), endStream: true)) == .failed)
+    #expect(GoAway(server.output())?.code == 0x1)
+  }
+
+  @Test("A stream between skipped ones that was open is told from them", arguments: [7, 15, 19])
+  func openedBetweenSkipped(streamID: UInt32) {
+    let server = Server.ready()
+    for opened: UInt32 in [7, 15, 19] { server.receive(request(opened)) }
+    server.answerAll()
+    _ = server.output()
+    #expect(server.receive(headers(streamID, requestBlock(), endStream: true)) == .failed)
+    #expect(GoAway(server.output())?.code == 0x5)
+  }
+
+  @Test("However often a client skips streams, the first skipped one stays a PROTOCOL_ERROR")
+  func skippedOften() {
+    let server = Server.ready()
+    // Every other stream: 3, 7, 11 and so on.
+    for number in 1...UInt32(10 * Limits.rememberedSkips) {
+      server.receive(request(4 * number - 1))
+      server.answerAll()
+      _ = server.output()
+    }
+    #expect(server.receive(headers(1, requestBlock(), endStream: true)) == .failed)
+    #expect(GoAway(server.output())?.code == 0x1)
+  }
+
   @Test("A header block on a stream that both sides ended is a connection error STREAM_CLOSED")
   func headersOnEnded() {
     let server = answered()

@@ -5,64 +5,146 @@ import Testing
 
 @Suite("Allotment of a worker's requests")
 struct RequestAllotmentTests {
-  /// Takes as many as one connection gets.
+  /// Takes as many as one more session of the party gets; returns them and the place of the account.
+  @discardableResult
   private func fill(
-    _ allotment: inout RequestAllotment, isTrusted: Bool, atMost limit: Int = .max
-  ) -> Int {
+    _ allotment: inout RequestAllotment, _ party: RequestParty, atMost limit: Int = .max
+  ) -> (held: Int, place: Int32) {
+    let place = allotment.openAccount(of: party)
     var held = 0
-    while held < limit, allotment.take(held: held, isTrusted: isTrusted) { held += 1 }
-    return held
+    while held < limit, allotment.take(place, held: held) { held += 1 }
+    return (held, place)
   }
 
-  @Test("Untrusted connections share a part, and each may have one request beyond it")
+  private func team(_ number: UInt64) -> RequestParty { .team(high: number, low: 0) }
+
+  private func address(
+    _ number: UInt64, _ environment: Environment = .production
+  ) -> RequestParty {
+    .strangers(high: 0, low: number, environment: environment)
+  }
+
+  // MARK: Teams
+
+  @Test("Three hundred connections of one team leave another team more than its guarantee")
+  func greedyTeam() {
+    var allotment = RequestAllotment()
+    for _ in 0..<300 {
+      _ = fill(&allotment, team(1), atMost: Limits.openRequestsGuaranteed)
+    }
+    #expect(allotment.openCount < Limits.openRequests - Limits.openRequestsReserved)
+    #expect(fill(&allotment, team(2)).held > 2 * Limits.openRequestsGuaranteed)
+  }
+
+  @Test("Thirty-two teams get their guarantee beside two that hold all that they can")
+  func manyTeams() {
+    var allotment = RequestAllotment()
+    for number in 0..<2 {
+      for _ in 0..<300 {
+        _ = fill(&allotment, team(UInt64(number)), atMost: Limits.openRequestsGuaranteed)
+      }
+    }
+    for number in 100..<132 {
+      let held = fill(
+        &allotment, team(UInt64(number)), atMost: Limits.openRequestsGuaranteed
+      ).held
+      #expect(held == Limits.openRequestsGuaranteed)
+    }
+  }
+
+  @Test("One team alone gets three quarters of everything on full connections, and more on others")
+  func alone() {
+    var allotment = RequestAllotment()
+    for _ in 0..<13 { _ = fill(&allotment, team(1), atMost: Limits.concurrentStreams) }
+    #expect(allotment.openCount > Limits.openRequests * 3 / 4)
+    let late = fill(&allotment, team(1), atMost: Limits.openRequestsGuaranteed).held
+    #expect(late == Limits.openRequestsGuaranteed)
+  }
+
+  @Test("What a team gives back goes to the team that holds less")
+  func sharing() {
+    var allotment = RequestAllotment()
+    var greedy: [Int32] = []
+    for _ in 0..<300 {
+      let (held, place) = fill(&allotment, team(1), atMost: Limits.openRequestsGuaranteed)
+      greedy += Array(repeating: place, count: held)
+    }
+    var other = 0
+    let place = allotment.openAccount(of: team(2))
+    for account in greedy[..<(greedy.count / 2)] {
+      allotment.give(account)
+      if allotment.take(place, held: other) { other += 1 }
+      _ = allotment.take(account, held: 0)
+    }
+    #expect(other > greedy.count / 4)
+  }
+
+  // MARK: Parties without a credential
+
+  @Test("An address gets four fifths of the untrusted share, and each connection one beyond it")
   func strangers() {
     var allotment = RequestAllotment()
-    #expect(fill(&allotment, isTrusted: false) == Limits.openRequestsUntrusted)
-    #expect(fill(&allotment, isTrusted: false) == 1)
-    #expect(fill(&allotment, isTrusted: true, atMost: 1000) == 1000)
+    let first = fill(&allotment, address(1)).held
+    #expect(first == (Limits.openRequestsUntrusted * 4 + 4) / 5)
+    #expect(fill(&allotment, address(1)).held == 1)
+    #expect(fill(&allotment, address(2)).held > 256)
+    #expect(fill(&allotment, team(1), atMost: 1000).held == 1000)
   }
 
-  @Test(
-    "Half of the reserve stays free for trusted connections, whatever the number of untrusted ones")
+  @Test("Untrusted connections of one environment leave requests for the other one")
+  func environments() {
+    var allotment = RequestAllotment()
+    for number in 0..<20_000 { _ = fill(&allotment, address(UInt64(number))) }
+    let other = fill(&allotment, address(1, .development)).held
+    #expect(other > 0)
+    for number in 2..<200 { _ = fill(&allotment, address(UInt64(number), .development)) }
+    #expect(allotment.untrustedCount > Limits.openRequests - Limits.openRequestsReserved)
+  }
+
+  @Test("Half of the reserve stays free for teams, whatever the number of untrusted connections")
   func crowd() {
     var allotment = RequestAllotment()
-    while allotment.take(held: 0, isTrusted: false) {}
-    #expect(allotment.openCount == Limits.openRequests - Limits.openRequestsReserved / 2)
-    for _ in 0..<Limits.openRequestsReserved / 2 / Limits.openRequestsGuaranteed {
-      #expect(fill(&allotment, isTrusted: true) == Limits.openRequestsGuaranteed)
+    for number in 0..<20_000 {
+      let environment = number % 2 == 0 ? Environment.production : .development
+      _ = fill(&allotment, address(UInt64(number), environment))
     }
-    #expect(allotment.openCount == Limits.openRequests)
+    let free = Limits.openRequestsReserved / 2
+    #expect(allotment.openCount <= Limits.openRequests - free)
+    for number in 0..<free / Limits.openRequestsGuaranteed {
+      let held = fill(&allotment, team(UInt64(number)), atMost: 64).held
+      #expect(held == Limits.openRequestsGuaranteed)
+    }
   }
 
-  @Test("A connection may send its first request while a team holds all that it can")
+  @Test("A provider without a token yet may send its first request while a team holds all it can")
   func first() {
     var allotment = RequestAllotment()
-    while allotment.take(held: Limits.openRequestsGuaranteed, isTrusted: true) {}
-    let held = allotment.openCount
-    let isFirstTaken = allotment.take(held: 0, isTrusted: false)
-    #expect(isFirstTaken)
-    let isSecondTaken = allotment.take(held: 1, isTrusted: false)
-    #expect(!isSecondTaken)
-    #expect(allotment.openCount == held + 1)
+    for _ in 0..<300 {
+      _ = fill(&allotment, team(1), atMost: Limits.openRequestsGuaranteed)
+    }
+    #expect(fill(&allotment, address(1), atMost: 1).held == 1)
   }
 
-  @Test("A trusted connection may use all free requests, and the others keep their guarantee")
-  func greed() {
+  @Test("Nothing remains of parties whose sessions and requests are over")
+  func end() {
     var allotment = RequestAllotment()
-    let most = Limits.openRequests - Limits.openRequestsReserved
-    #expect(fill(&allotment, isTrusted: true) == most)
-    #expect(fill(&allotment, isTrusted: true) == Limits.openRequestsGuaranteed)
-  }
-
-  @Test("Requests of a connection that becomes trusted leave the untrusted share")
-  func promotion() {
-    var allotment = RequestAllotment()
-    let count = fill(&allotment, isTrusted: false)
-    for _ in 0..<count { allotment.trust() }
+    let (held, place) = fill(&allotment, address(1))
+    let team = allotment.openAccount(of: team(1))
+    for _ in 0..<held {
+      allotment.give(place)
+      allotment.join(team)
+    }
+    allotment.closeAccount(place)
     #expect(allotment.untrustedCount == 0)
-    for _ in 0..<count { allotment.give(isTrusted: true) }
-    #expect(allotment == RequestAllotment())
+    #expect(allotment.partyCount == 1)
+    allotment.closeAccount(team)
+    // Requests may outlast their session.
+    for _ in 0..<held { allotment.give(team) }
+    #expect(allotment.partyCount == 0)
+    #expect(allotment.openCount == 0)
   }
+
+  // MARK: Sessions
 
   @Test("Forty untrusted connections with all their streams take no request from a provider")
   func sessions() {
@@ -105,8 +187,9 @@ struct RequestAllotmentTests {
   func shrinking() {
     let pool = HTTP2RequestPool()
     var taken: [HTTP2Request] = []
+    let account = pool.openAccount(of: .sole)
     for held in 0..<3 * Limits.pooledRequests {
-      guard let request = pool.take(held: held, isTrusted: true) else { break }
+      guard let request = pool.take(account, held: held) else { break }
       taken.append(request)
     }
     #expect(!pool.hasShrunk())

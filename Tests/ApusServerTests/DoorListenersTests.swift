@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusLoop
 import ApusModel
 import ApusTesting
@@ -78,6 +79,7 @@ struct DoorListenersTests {
       try #require(!crowd.listeners.isResting)
       crowd.listeners.noteCrowded()
       try #require(crowd.listeners.isResting)
+      try #require(crowd.listeners.rests.crowded == 1)
       addresses.append(try crowd.listen())
       // More attempts during the rest change nothing.
       crowd.listeners.noteCrowded()
@@ -91,6 +93,7 @@ struct DoorListenersTests {
     let ended = try await crowd.on { $0.loop.nowMilliseconds }
     #expect(ended >= began + Limits.crowdedRestMilliseconds)
     #expect(crowd.acceptedAtRest.load(ordering: .relaxed) == 0)
+    #expect(try await crowd.on { $0.listeners.rests.crowded } == 1)
   }
 
   @Test("After a rest a few more connections are accepted, in proportion to the time")

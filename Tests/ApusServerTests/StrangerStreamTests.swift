@@ -80,17 +80,16 @@ struct StrangerStreamTests {
     }
   }
 
-  @Test("A team with all its requests in use leaves sixty-four for each other connection")
+  @Test("Three hundred connections of a team leave requests for another team")
   func greedyTeam() throws {
     defer { service.stop() }
-    let good = try headers(authorized: true)
     let identity = try service.directory.providerIdentity()
     // The same bytes for each of them.
-    let requests = try (0..<Limits.concurrentStreams).flatMap {
+    let requests = try (0..<Limits.openRequestsGuaranteed).flatMap {
       try HTTP2Frame.headers(UInt32(2 * $0 + 1), headers(authorized: false), endsStream: false)
         .bytes
     }
-    let greedy = try (0..<Limits.openRequests / Limits.concurrentStreams + 1).map { _ in
+    let greedy = try (0..<300).map { _ in
       let client = try service.provider(identity: identity)
       try client.tls.send(requests)
       return client
@@ -99,7 +98,36 @@ struct StrangerStreamTests {
     let refused = greedy.reduce(0) { count, client in
       count + client.received.count { $0.kind == HTTP2Frame.Kind.resetStream }
     }
-    #expect(refused > 0, "the team had not used its limit")
+    #expect(refused > 0, "the team had not used its share")
+    // A connection of the other team is trusted although its device token is another team's.
+    let now = TestDirectory.nowSeconds
+    let foreign = try service.pushHeaders(
+      to: token, topic: TestDirectory.foreignTopic,
+      authorization: "bearer \(service.directory.foreignKey.token(issuedAt: now))")
+    let provider = try service.provider()
+    #expect(try provider.exchange(foreign, body: TestService.payload).status == 400)
+    try provider.ping()
+    let streams = try open(4 * Limits.openRequestsGuaranteed, foreign, on: provider)
+    try provider.ping()
+    #expect(!provider.received.contains { $0.kind == HTTP2Frame.Kind.resetStream })
+    #expect(streams.count == 256)
+  }
+
+  @Test("A team on few connections that holds all it can leaves sixty-four for another of its own")
+  func ownConnection() throws {
+    defer { service.stop() }
+    let good = try headers(authorized: true)
+    let identity = try service.directory.providerIdentity()
+    let requests = try (0..<Limits.concurrentStreams).flatMap {
+      try HTTP2Frame.headers(UInt32(2 * $0 + 1), headers(authorized: false), endsStream: false)
+        .bytes
+    }
+    let greedy = try (0..<Limits.openRequests / Limits.concurrentStreams).map { _ in
+      let client = try service.provider(identity: identity)
+      try client.tls.send(requests)
+      return client
+    }
+    for client in greedy { try client.ping() }
     let provider = try service.provider()
     #expect(try provider.exchange(good, body: TestService.payload).status == 200)
     try provider.ping()

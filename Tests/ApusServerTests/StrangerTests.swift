@@ -76,4 +76,41 @@ struct StrangerTests {
     #expect(try last.exchange(headers, body: TestService.payload).status == 200)
     #expect(openCount(crowd) <= 32)
   }
+
+  @Test("Providers of one team leave connections for another team, for devices and for strangers")
+  func greedyTeam() throws {
+    defer { service.stop() }
+    let token = try service.connect().token()
+    let identity = try service.directory.providerIdentity()
+    let absent = try service.pushHeaders(to: Shared.absentToken, authorization: nil)
+    var accepted: [RawHTTP2Client] = []
+    var refused: RawHTTP2Client?
+    while accepted.count < 40, refused == nil {
+      let client = try service.provider(identity: identity)
+      if let response = try? client.exchange(absent, body: TestService.payload) {
+        #expect(response.status == 400)
+        accepted.append(client)
+      } else {
+        refused = client
+      }
+    }
+    #expect((28...33).contains(accepted.count), "\(accepted.count)")
+    let goAway = try #require(refused?.received.compactMap(\.goAway).first)
+    #expect(goAway.debugData.contains("TooManyRequests"))
+    // The same team by a token: the request is answered, then the connection ends.
+    let late = try service.provider()
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+    #expect(try late.exchange(headers, body: TestService.payload).status == 429)
+    let other = try service.provider()
+    let now = TestDirectory.nowSeconds
+    let foreign = try service.pushHeaders(
+      to: token, topic: TestDirectory.foreignTopic,
+      authorization: "bearer \(service.directory.foreignKey.token(issuedAt: now))")
+    #expect(try other.exchange(foreign, body: TestService.payload).status == 400)
+    _ = try service.connect()
+    // Those who are there are served, and one who goes makes room.
+    for client in accepted {
+      #expect(try client.exchange(absent, body: TestService.payload).status == 400)
+    }
+  }
 }

@@ -158,6 +158,25 @@ struct ServerTests {
     #expect(try waiting.receiveAll().hasSuffix("GET wait? 0 somebody\n"))
   }
 
+  @Test("The limits that other tests lower are by default those of the security page")
+  func documented() throws {
+    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent()
+    let page = try String(
+      contentsOf: root.appending(path: "Documentation/security.md"), encoding: .utf8)
+    let limits = WebLimits()
+    for row in [
+      "connections | \(limits.connections)",
+      "connections of one address | \(limits.connectionsPerAddress)",
+      "time without a byte | \(limits.idleSeconds) seconds",
+      "time to receive a request | \(limits.requestSeconds) seconds",
+      "bytes of a request's head | \(limits.headBytes)",
+      "bytes of a request's body | \(limits.bodyBytes)",
+    ] {
+      #expect(page.replacing(",", with: "").contains("\n| \(row) | "), "\(row)")
+    }
+  }
+
   @Test("Connections beyond the limit are closed, and ended ones make room")
   func connectionLimit() throws {
     let server = try TestServer { $0.limits.connections = 4 }

@@ -94,6 +94,14 @@ static int failure_of_file(unsigned calls, int file) {
   return failure_of_path(calls, path);
 }
 
+/// The error for an fsync of a file or folder; 0 for none.
+static int failure_of_sync(int file) {
+  if (atomic_load(&active) == 0) return 0;
+  struct stat status;
+  const int is_folder = fstat(file, &status) == 0 && S_ISDIR(status.st_mode);
+  return failure_of_file(is_folder ? DISK_FAULT_SYNC_FOLDER : DISK_FAULT_SYNC, file);
+}
+
 /// Declares `real`: the C library's function that this one replaces.
 #define REAL(name)                                        \
   static __typeof__(&name) real;                          \
@@ -138,7 +146,7 @@ int posix_fallocate(int file, off_t offset, off_t length) {
 
 int fsync(int file) {
   REAL(fsync);
-  FAIL_WITH(failure_of_file(DISK_FAULT_SYNC, file), -1);
+  FAIL_WITH(failure_of_sync(file), -1);
   return real(file);
 }
 

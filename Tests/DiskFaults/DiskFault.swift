@@ -13,6 +13,8 @@ package final class DiskFault {
     case writesFail
     /// Written data stays in the system's memory and cannot reach the disk (EIO).
     case syncsFail
+    /// What is in a file reaches the disk, and the name that leads to it does not (EIO).
+    case folderSyncsFail
     /// No file can be opened, because the process has reached its limit (EMFILE).
     case noDescriptors
     /// Nothing can be read or written (EIO).
@@ -21,12 +23,15 @@ package final class DiskFault {
     fileprivate var calls: disk_fault_calls.RawValue {
       let calls: [disk_fault_calls] =
         switch self {
-        case .readOnly, .writesFail: [DISK_FAULT_WRITE, DISK_FAULT_SYNC, DISK_FAULT_CHANGE]
-        case .syncsFail: [DISK_FAULT_SYNC]
+        case .readOnly, .writesFail:
+          [DISK_FAULT_WRITE, DISK_FAULT_SYNC, DISK_FAULT_SYNC_FOLDER, DISK_FAULT_CHANGE]
+        case .syncsFail: [DISK_FAULT_SYNC, DISK_FAULT_SYNC_FOLDER]
+        case .folderSyncsFail: [DISK_FAULT_SYNC_FOLDER]
         case .noDescriptors: [DISK_FAULT_OPEN]
         case .gone:
           [
-            DISK_FAULT_WRITE, DISK_FAULT_SYNC, DISK_FAULT_CHANGE, DISK_FAULT_OPEN, DISK_FAULT_READ,
+            DISK_FAULT_WRITE, DISK_FAULT_SYNC, DISK_FAULT_SYNC_FOLDER, DISK_FAULT_CHANGE,
+            DISK_FAULT_OPEN, DISK_FAULT_READ,
           ]
         }
       return calls.reduce(0) { $0 | $1.rawValue }
@@ -35,7 +40,7 @@ package final class DiskFault {
     fileprivate var error: Int32 {
       switch self {
       case .readOnly: EROFS
-      case .writesFail, .syncsFail, .gone: EIO
+      case .writesFail, .syncsFail, .folderSyncsFail, .gone: EIO
       case .noDescriptors: EMFILE
       }
     }

@@ -67,11 +67,13 @@ struct UntrustedProviderTests {
     let goAway: [UInt8] = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     let reason = Array(#"{"reason":"IdleTimeout"}"#.utf8)
     #expect(report.received.suffix(goAway.count + reason.count) == goAway[...] + reason)
+    #expect(report.countedEnds == 1)
   }
 
   @Test("The connection does not end earlier")
   func stays() throws {
     let report = try UntrustedProvider(pingSeconds: 7).run(seconds: 55)
     #expect(report.connectedSeconds == nil)
+    #expect(report.countedEnds == 0)
   }
 }

@@ -25,6 +25,8 @@ package protocol AdministeredService: Sendable {
   /// How often requests were refused for each reason since the data directory was made.
   func rejections() -> [Reason: UInt64]
   func deadTokenPushes() -> DeadTokenPushes
+  /// How often devices were refused a certificate since the start, for each reason.
+  func enrolmentRefusals() -> [(reason: String, number: UInt64)]
   /// What the workers know of devices; none for a device that they have to read from the store.
   func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting]
   /// Decides about a push as about a provider's request.
@@ -49,6 +51,12 @@ package struct OpenListener: Sendable {
 /// What one worker reports.
 package struct WorkerFacts: Sendable {
   package var connections = ConnectionCounts()
+  package var ended = EndedConnections()
+  /// Connections that were closed because the process had no descriptor for them.
+  package var refusedForDescriptors: UInt64 = 0
+  package var rests = ListenerRests()
+  /// TLS handshakes that have begun and wait for their peers.
+  package var halfOpenHandshakes = 0
   /// Requests in progress.
   package var openRequests = 0
   /// Streams that were refused because other connections had the requests.
@@ -64,12 +72,14 @@ package struct WorkerFacts: Sendable {
   package init() {}
 }
 
-/// The budget of untrusted connections.
+/// The budget of connections.
 package struct ConnectionFigures: Sendable {
   package var capacity = 0
   package var untrusted = 0
   package var refused: UInt64 = 0
   package var evicted: UInt64 = 0
+  /// Of providers whose team had too many.
+  package var crowdedTeam: UInt64 = 0
 
   package init() {}
 }

@@ -344,3 +344,8 @@ package enum ApusOptions {
 
 package enum LogFormat: Sendable { case text, json }
 package enum LogLevel: Sendable { case debug, info, notice, warning, error }
+
+extension Invocation {
+  /// Milliseconds of silence after which `apus listen` pings the service; 0 for never.
+  package var keepAliveMilliseconds: UInt64 { UInt64(value(ApusOptions.keepAlive)) * 1000 }
+}

@@ -1,14 +1,26 @@
 package import ApusModel
 
-/// Decides which untrusted connections a process accepts.
+/// Whose a trusted connection is.
+package enum ConnectionHolder: Sendable, Hashable {
+  /// A device of its own.
+  case device
+  /// A team's provider; nil if the credential names no team.
+  case provider(ShortID?)
+}
+
+/// Decides which connections a process accepts, and which of them may become trusted.
 ///
 /// A site (an address, or the /64 of an IPv6 one) may hold untrusted connections up to `Limits.untrustedPerFree` times
 /// the number still free, a listener up to `Limits.untrustedPerFreeOfListener` times, and all listeners of an
 /// environment twice as many as one. Beyond that, a site without a connection may have one, up to
 /// `Limits.untrustedFirstPerFreeOfListener` times. One site alone gets four fifths of everything, so a fleet behind
 /// one address reconnects as if there were no limit. Each further site that wants many lowers the share of all of
-/// them, so some always remain free for sites that have few. Trusted connections are counted, but never refused or
-/// closed.
+/// them, so some always remain free for sites that have few.
+///
+/// A team's providers may hold `Limits.providersPerFree` times as many trusted connections as others of those have
+/// left, without a reserve. Untrusted connections do not count there: one that becomes trusted has its descriptor
+/// already, and no stranger may lower a team's share. A team can always have `Limits.providersGuaranteed`. Devices are
+/// counted, but never refused. No trusted connection is closed for another one.
 package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
   /// The most connections of the process: its descriptors without the reserved ones.
   package let capacity: Int
@@ -17,6 +29,7 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
   private var bySite: [Site: Int] = [:]
   private var byListener: [Listener: Int] = [:]
   private var byEnvironment: [Environment: Int] = [:]
+  private var byTeam: [ShortID?: Int] = [:]
 
   package struct Listener: Sendable, Hashable {
     /// A number for each kind of listener.
@@ -36,6 +49,8 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
   package static func capacity(ofDescriptors count: Int) -> Int {
     count - min(Limits.reservedDescriptors, count / 4)
   }
+
+  // MARK: Untrusted connections
 
   private var freeCount: Int { max(0, capacity - trustedCount - untrustedCount) }
 
@@ -59,20 +74,6 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
     return true
   }
 
-  /// An untrusted connection became trusted.
-  package mutating func trust(_ site: Site, listener: Listener) {
-    forget(site, listener)
-    trustedCount += 1
-  }
-
-  /// A trusted connection was handed over from another part of the process.
-  package mutating func adopt() { trustedCount += 1 }
-
-  /// A connection ended.
-  package mutating func close(_ site: Site, listener: Listener, isTrusted: Bool) {
-    if isTrusted { trustedCount -= 1 } else { forget(site, listener) }
-  }
-
   private mutating func forget(_ site: Site, _ listener: Listener) {
     untrustedCount -= 1
     byListener[listener, default: 0] -= 1
@@ -80,5 +81,39 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
     let left = bySite[site, default: 0] - 1
     // Only sites with connections are stored, so the descriptors bound the table.
     bySite[site] = left > 0 ? left : nil
+  }
+
+  // MARK: Trusted connections
+
+  package func trustedCount(of team: ShortID?) -> Int { byTeam[team, default: 0] }
+
+  /// An untrusted connection becomes trusted; false, and it remains untrusted, if its team has too many.
+  package mutating func trust(
+    _ site: Site, listener: Listener, as holder: ConnectionHolder
+  ) -> Bool {
+    guard hasRoom(for: holder) else { return false }
+    forget(site, listener)
+    trustedCount += 1
+    if case .provider(let team) = holder { byTeam[team, default: 0] += 1 }
+    return true
+  }
+
+  private func hasRoom(for holder: ConnectionHolder) -> Bool {
+    guard case .provider(let team) = holder else { return true }
+    let held = byTeam[team, default: 0]
+    let reserve = min(Limits.reservedConnections, capacity / 8)
+    return held < Limits.providersGuaranteed
+      || held / Limits.providersPerFree < capacity - trustedCount - reserve
+  }
+
+  /// A connection ended.
+  ///
+  /// - Parameter holder: As when it became trusted; nil if it did not.
+  package mutating func close(_ site: Site, listener: Listener, holder: ConnectionHolder?) {
+    guard let holder else { return forget(site, listener) }
+    trustedCount -= 1
+    guard case .provider(let team) = holder else { return }
+    let left = byTeam[team, default: 0] - 1
+    byTeam[team] = left > 0 ? left : nil
   }
 }

@@ -131,6 +131,8 @@ extension Explanation {
       "token is for the other environment: it was issued for \(issued.name), this listener is for "
         + issued.other.name
     case .inactiveToken: "the app was removed from the device, or the token is outdated"
+    case .tooManyConnections:
+      "the team has too many connections at once: use fewer, with more requests on each"
     case .tooManyToDevice: "too many requests to one device token"
     default: "rejected as \(reason.text)"
     }

@@ -89,6 +89,9 @@ package struct ProviderConnection: ~Copyable, Sendable {
   /// Whether its requests are authorized by a certificate.
   package var hasCertificate: Bool { certificate != nil }
 
+  /// Whose certificate or token it was; nil before the first token.
+  package var team: ShortID? { certificate?.team ?? currentGrant?.team }
+
   /// The topic of requests without one.
   package var defaultTopic: [UInt8]? { certificate?.defaultTopic }
 

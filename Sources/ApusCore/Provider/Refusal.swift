@@ -58,6 +58,8 @@ package enum Explanation: Sendable, Hashable {
   case certificateExpired
   case certificateEnvironment(door: Environment)
   case certificateTopicMissing
+  /// The credential is valid, but its team has as many connections as it may.
+  case tooManyConnections
 
   // The binary interface: instead of the fields.
   case frame(BinaryFrameFault)
@@ -131,7 +133,7 @@ package enum Explanation: Sendable, Hashable {
       .topicDisallowed
     case .deviceTokenOfOtherTopic: .deviceTokenNotForTopic
     case .inactiveToken: .unregistered
-    case .tooManyToDevice: .tooManyRequests
+    case .tooManyConnections, .tooManyToDevice: .tooManyRequests
     }
   }
 
@@ -175,7 +177,8 @@ package enum Explanation: Sendable, Hashable {
     case .headerListTooLarge, .pathUnknown, .methodNotPost, .duplicate, .frame, .priorityUnknown,
       .malformed, .collapseIDTooLong, .backgroundAtOnce, .topicMissing, .topicMissingOfSeveral,
       .payloadEmpty, .payloadTooLarge, .payloadNotJSON, .payloadWithoutAPS, .deviceTokenMissing,
-      .deviceTokenLength, .deviceTokenNotHex, .inactiveToken, .tooManyToDevice:
+      .deviceTokenLength, .deviceTokenNotHex, .inactiveToken,
+      .tooManyConnections, .tooManyToDevice:
       false
     }
   }

@@ -6,8 +6,10 @@ package struct DirectoryBusy: Error, CustomStringConvertible {
   package var description: String
 }
 
-/// The lock that commands and the service's administration take to change the data directory. The kernel releases it
-/// when the process ends, for whatever reason.
+/// The lock that commands, the service's administration and its enrolment thread take to change the data directory.
+/// Without it are files that the service alone writes (`store/`, `ticket.keys`, `connect.nonces`), and lines that are
+/// appended to `audit.jsonl`. It is waited for, so a worker's loop must not take it. The kernel releases it when the
+/// process ends, for whatever reason.
 struct DirectoryLock: ~Copyable {
   /// The directory that this thread has locked; its changes may be made of others.
   @TaskLocal static var held: String?

@@ -1,6 +1,7 @@
 import Glibc
 
-/// Small files whose appearance is the act itself: one is there whole and for good, or not at all.
+/// Small files whose appearance is the act itself: one is there whole and for good, or not at all, with the lock of the
+/// data directory and without it. Acts of several files, and those that depend on others, need the lock.
 package enum DurableFile {
   /// Puts a new file in place, mode 0600; false where there is one of that name, which stays as it is.
   ///

@@ -177,9 +177,10 @@ package enum Files {
     }
   }
 
-  /// Makes a directory and those above it; one that is there is left as it is. Mode 0700.
+  /// Makes a directory and those above it, durable when this returns; one that is there is left as it is. Mode 0700.
   package static func makeDirectory(_ path: String) throws(FileError) {
-    if unsafe mkdir(path, 0o700) == 0 || errno == EEXIST { return }
+    if unsafe mkdir(path, 0o700) == 0 { return try syncFolder(of: path) }
+    if errno == EEXIST { return }
     guard errno == ENOENT, let slash = path.lastIndex(of: "/"), slash != path.startIndex else {
       throw failure("make the directory", path)
     }
@@ -187,6 +188,7 @@ package enum Files {
     guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else {
       throw failure("make the directory", path)
     }
+    try syncFolder(of: path)
   }
 
   fileprivate static func failure(_ operation: String, _ path: String) -> FileError {

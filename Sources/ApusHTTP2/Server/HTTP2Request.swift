@@ -61,8 +61,8 @@ package import ApusModel
   /// Bytes of DATA frames since our last WINDOW_UPDATE.
   var unannouncedBytes = 0
 
-  /// Whether its connection was untrusted when it arrived; for the pool.
-  var isOfStranger = false
+  /// Whose it is; for the pool.
+  var account: Int32 = -1
   /// Its index among the session's open requests; -1 once the stream is closed.
   var slot = -1
   /// The next one in the session's queue.

@@ -17,36 +17,39 @@ package final class HTTP2RequestPool {
   /// Requests in use, on all connections together.
   package var openCount: Int { unsafe allotment.openCount }
 
-  /// A request to fill; nil if none is available to a connection with that many.
-  func take(held: Int, isTrusted: Bool) -> HTTP2Request? {
-    guard unsafe allotment.take(held: held, isTrusted: isTrusted) else {
+  // MARK: Accounts
+
+  /// A session begins; returns the account of its requests.
+  func openAccount(of party: RequestParty) -> Int32 { unsafe allotment.openAccount(of: party) }
+
+  /// A session ends. Requests that the application still has stay on the account.
+  func closeAccount(_ account: Int32) { unsafe allotment.closeAccount(account) }
+
+  // MARK: Requests
+
+  /// A request to fill; nil if none is available to a session with `held` requests.
+  func take(_ account: Int32, held: Int) -> HTTP2Request? {
+    guard unsafe allotment.take(account, held: held) else {
       refusedCount &+= 1
       return nil
     }
     let request = unsafe free.popLast() ?? HTTP2Request()
-    request.isOfStranger = !isTrusted
+    request.account = account
     return request
   }
 
-  /// The connection of an open request became trusted.
-  func trust(_ request: HTTP2Request) {
-    guard request.isOfStranger else { return }
-    request.isOfStranger = false
-    unsafe allotment.trust()
-  }
+  /// The open request moves to another pool, or to another account.
+  func leave(_ request: HTTP2Request) { unsafe allotment.give(request.account) }
 
-  /// The open request moves to another pool.
-  func leave(_ request: HTTP2Request) { unsafe allotment.give(isTrusted: !request.isOfStranger) }
-
-  /// The open request came from another pool; its connection is trusted.
-  func join(_ request: HTTP2Request) {
-    request.isOfStranger = false
-    unsafe allotment.join()
+  /// The open request came from another pool, or from another account.
+  func join(_ request: HTTP2Request, _ account: Int32) {
+    request.account = account
+    unsafe allotment.join(account)
   }
 
   func give(_ request: HTTP2Request) {
     unsafe peakCount = max(peakCount, allotment.openCount)
-    unsafe allotment.give(isTrusted: !request.isOfStranger)
+    unsafe allotment.give(request.account)
     if unsafe free.count < Limits.pooledRequests { unsafe free.append(request) }
   }
 

@@ -20,6 +20,14 @@ extension HTTP2ServerSession {
       }
     }
 
+    var limit: ExceededLimit? {
+      switch self {
+      case .flood, .streams, .connection(.enhanceYourCalm): .flood
+      case .time: .time
+      case .connection: nil
+      }
+    }
+
     var debugData: [UInt8] {
       switch self {
       case .flood, .connection(.enhanceYourCalm): Reason.tooManyRequests.json
@@ -29,6 +37,14 @@ extension HTTP2ServerSession {
       case .connection: []
       }
     }
+  }
+
+  /// A limit for which the session ends the connection.
+  package enum ExceededLimit: Sendable, Hashable {
+    /// The peer sent too many frames that advance no request, or opened streams faster than they can be refused.
+    case flood
+    /// The peer did not send or receive in time.
+    case time
   }
 
   /// Whether to close the connection: nothing more will be read or written.
@@ -76,6 +92,7 @@ extension HTTP2ServerSession {
   func fail(_ failure: Failure) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
     hasFailed = true
+    exceededLimit = failure.limit
     unsafe sendGoAway(failure.code, last: lastStreamID, debugData: failure.debugData)
     return .failed
   }

@@ -30,7 +30,7 @@ extension HTTP2ServerSession {
       try decode(block, for: nil)
       // Sections 5.1 and 5.1.1. A client that does not know yet that its stream was cut off has done nothing wrong.
       guard !isGoAwayFinal, !closedStreams.wasCutOff(streamID) else { return }
-      throw .connection(closedStreams.wasSkipped(streamID) ? .protocolError : .streamClosed)
+      throw .connection(closedStreams.mayHaveBeenSkipped(streamID) ? .protocolError : .streamClosed)
     }
   }
 
@@ -46,7 +46,7 @@ extension HTTP2ServerSession {
       return nil
     }
     // Not charged to the client: the requests are used by others.
-    guard let request = pool.take(held: held, isTrusted: isTrusted) else {
+    guard let request = pool.take(account, held: held) else {
       try refuse(streamID)
       return nil
     }

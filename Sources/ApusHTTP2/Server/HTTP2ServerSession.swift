@@ -17,24 +17,30 @@ package final class HTTP2ServerSession {
     package var initialWindowBytes = SettingsFrame.usualWindowBytes
     /// Whether every header field is kept for ``takeFields(of:)``.
     package var keepsEveryField = false
+    /// Whose requests share a bound with those of the session.
+    package var party: RequestParty
 
-    package init(initialStreamLimit: Int) { self.initialStreamLimit = initialStreamLimit }
+    package init(initialStreamLimit: Int, party: RequestParty = .sole) {
+      self.initialStreamLimit = initialStreamLimit
+      self.party = party
+    }
 
     /// A provider that has not presented a valid token yet.
     package static let untrusted = Configuration(
-      initialStreamLimit: Limits.concurrentStreamsUntrusted)
+      initialStreamLimit: Limits.concurrentStreamsUntrusted,
+      party: .strangers(high: 0, low: 0, environment: .production))
     /// A provider with a certificate.
     package static let trusted = Configuration(initialStreamLimit: Limits.concurrentStreams)
   }
 
   let configuration: Configuration
   private(set) var pool: HTTP2RequestPool
+  /// The account of its requests in the pool; -1 between two pools.
+  private(set) var account: Int32
 
   // Limits on the peer.
   var watch: FrameWatch
   var streamLimit: Int
-  /// Whether the client has presented a valid credential; its requests are counted separately until then.
-  var isTrusted: Bool { streamLimit > Limits.concurrentStreamsUntrusted }
   var isSettingsAcknowledged = false
   /// Our SETTINGS frames that the peer has not acknowledged.
   var unacknowledgedSettings = 0
@@ -83,6 +89,8 @@ package final class HTTP2ServerSession {
 
   // The end.
   package internal(set) var hasFailed = false
+  /// The limit for which it has failed; nil also if the peer broke the protocol.
+  package internal(set) var exceededLimit: ExceededLimit?
   var isGoAwayFinal = false
   var announcement = Announcement.none
 
@@ -102,6 +110,7 @@ package final class HTTP2ServerSession {
   package init(configuration: Configuration, pool: HTTP2RequestPool, nowMilliseconds: UInt64) {
     self.configuration = configuration
     self.pool = pool
+    account = pool.openAccount(of: configuration.party)
     unsafe self.nowMilliseconds = nowMilliseconds
     startedMilliseconds = nowMilliseconds
     streamLimit = configuration.initialStreamLimit
@@ -119,6 +128,7 @@ package final class HTTP2ServerSession {
   }
 
   deinit {
+    guard account >= 0 else { return }
     // Requests that the application still has are returned through the pool.
     while let request = unsafe completed.pop() { if request.slot < 0 { pool.give(request) } }
     while let request = timedOut.pop() { if request.slot < 0 { pool.give(request) } }
@@ -126,6 +136,7 @@ package final class HTTP2ServerSession {
       request.slot = -1
       if !request.isInUse { pool.give(request) }
     }
+    pool.closeAccount(account)
   }
 
   // MARK: Input
@@ -208,12 +219,14 @@ package final class HTTP2ServerSession {
     unsafe completed.pushFirst(request)
   }
 
-  /// Removes the session's requests from its pool, before another thread continues with `move(to:)`. The application
+  /// Removes the session's requests from its pool, before another thread continues with `move(to:as:)`. The application
   /// must have none of them.
   package func leavePool() {
     unsafe dropClosed(&completed)
     dropClosed(&timedOut)
     for request in unsafe openRequests { pool.leave(request) }
+    pool.closeAccount(account)
+    account = -1
   }
 
   private func dropClosed(_ queue: inout RequestQueue) {
@@ -224,11 +237,23 @@ package final class HTTP2ServerSession {
     queue = kept
   }
 
-  /// Continues with the pool of the thread that now owns the session.
-  package func move(to pool: HTTP2RequestPool) {
+  /// Continues with the pool of the thread that now owns the session, on the account of `party`.
+  package func move(to pool: HTTP2RequestPool, as party: RequestParty) {
     self.pool = pool
     decoder.texts = pool.texts
-    for request in unsafe openRequests { pool.join(request) }
+    account = pool.openAccount(of: party)
+    for request in unsafe openRequests { pool.join(request, account) }
+  }
+
+  /// The client has shown whose it is: its requests count as those of `party` from now on.
+  package func change(to party: RequestParty) {
+    let former = account
+    account = pool.openAccount(of: party)
+    for request in unsafe openRequests {
+      pool.leave(request)
+      pool.join(request, account)
+    }
+    pool.closeAccount(former)
   }
 
   /// Streams whose response was not sent completely.
@@ -238,7 +263,6 @@ package final class HTTP2ServerSession {
   package func raiseStreamLimit(to limit: Int) {
     guard limit > streamLimit else { return }
     streamLimit = limit
-    for request in unsafe openRequests { pool.trust(request) }
     unacknowledgedSettings += 1
     unsafe output.append(frames: SettingsFrame.raise(streamLimit: limit))
   }

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusDirectory
 import ApusLog
@@ -36,7 +37,7 @@ extension CourierConnection {
     connection.tls.forgetPeerCertificate()
     arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
     stage = .handingOver
-    connection.leave()
+    connection.leaveAsDevice()
   }
 
   /// Gives the device up to the worker that owns it.
@@ -108,7 +109,6 @@ extension CourierConnection {
         serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
       ).encode(to: &output)
       stage = .awaitingFilter
-      connection.becomeTrusted()
       adviseRenewal()
       worker.log(
         .info, "device connected", .text("device", key.id.text),
@@ -133,6 +133,7 @@ extension CourierConnection {
       Device.takeoverLimit.take(
         from: &device.takeovers, atMilliseconds: Int64(worker.loop.nowMilliseconds))
     else {
+      worker.ended.count(.takeovers)
       connection.logLimited(.warning, .tooManyTakeovers) {
         [.text("device", device.key.id.text)]
       }

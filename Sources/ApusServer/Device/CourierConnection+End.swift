@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusDirectory
 import ApusLog
@@ -32,6 +33,7 @@ extension CourierConnection {
   func deadlineReached() {
     switch stage {
     case .awaitingConnect:
+      if !isStopping { worker.ended.count(.untrustedTime) }
       end(reason: stopReason?.rawValue ?? "no connect message in time")
     case .enrolling: enrolmentDeadlineReached()
     case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter in time")

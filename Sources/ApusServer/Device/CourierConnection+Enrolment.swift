@@ -65,6 +65,8 @@ extension CourierConnection {
     guard !issuing.isAsked, let presented, let certificate,
       Self.renewalLimit.take(from: &issuing.renewals, atMilliseconds: now)
     else {
+      worker.enrolment?.noteAskedTooOften(
+        at: connection.peer.site, nowSeconds: worker.wallSeconds)
       let wait = Self.renewalLimit.waitMilliseconds(for: issuing.renewals, atMilliseconds: now)
       return renewed(
         CourierIssuance(

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusDirectory
 import ApusLoop
@@ -54,6 +55,7 @@ extension CourierConnection {
   func keepAlive(_ keepAlive: CourierKeepAlive, _ device: Device) {
     let now = Int64(worker.loop.nowMilliseconds)
     guard Self.keepAliveLimit.take(from: &keepAlives, atMilliseconds: now) else {
+      worker.ended.count(.keepAlives)
       return end(reason: "more than one keep-alive per second")
     }
     if let minutes = keepAlive.intervalMinutes, minutes > 0 {

@@ -18,13 +18,17 @@ final class HTTP2Provider {
   let session: HTTP2ServerSession
   var sender: ProviderConnection
   var ending = Drain()
-  private var hasRaisedLimit: Bool
+  var hasRaisedLimit: Bool
+  /// Whether the provider's team has too many connections for this one.
+  var isCrowdedOut = false
   /// A final GOAWAY was sent: the connection is closed once every open stream is answered.
   var isOver = false
   private(set) var isClosed = false
   /// Where somebody listens in; nil in a real service.
   let rehearsal: ProviderRehearsal?
-  private var errors = RateLimit.Bucket()
+  var errors = RateLimit.Bucket()
+  /// Whether the log has why the session failed.
+  var hasNotedFailure = false
   /// Whether the audit log tells already that its credential was tested; see `Explanation.deviceTokenOfProbe`.
   private var hasProbed = false
   /// Requests in progress.
@@ -63,10 +67,15 @@ final class HTTP2Provider {
     var configuration: HTTP2ServerSession.Configuration =
       sender.isTrusted ? .trusted : .untrusted
     if let rehearsal { rehearsal.adjust(&configuration, &hasRaisedLimit) }
+    if hasRaisedLimit {
+      hasRaisedLimit = connection.becomeTrusted(as: .provider(sender.team))
+      isCrowdedOut = !hasRaisedLimit
+    }
+    configuration.party = hasRaisedLimit ? .team(sender.team) : .strangers(connection)
     session = HTTP2ServerSession(
       configuration: configuration, pool: worker.requestPool,
       nowMilliseconds: worker.loop.nowMilliseconds)
-    if hasRaisedLimit { connection.becomeTrusted() }
+    if isCrowdedOut { goAway(Refusal(.tooManyConnections)) }
     if let refusal { refuseConnection(refusal) }
     if worker.isDraining { drain() }
   }
@@ -83,7 +92,7 @@ final class HTTP2Provider {
     rehearsal = nil
     hasRaisedLimit = true
     swap(&sender, &handed.sender)
-    session.move(to: worker.requestPool)
+    session.move(to: worker.requestPool, as: .team(sender.team))
     session.raiseStreamLimit(to: Limits.concurrentStreams)
     // The snapshot may have changed while the connection came over.
     judgeTrust()
@@ -114,15 +123,14 @@ final class HTTP2Provider {
 
   func receive(_ bytes: UnsafeRawBufferPointer) {
     activeSeconds = worker.nowSeconds
+    let refusedBefore = worker.requestPool.refusedCount
     let result = unsafe session.receive(bytes, nowMilliseconds: worker.loop.nowMilliseconds)
+    let refusedCount = worker.requestPool.refusedCount &- refusedBefore
+    if refusedCount > 0 { noteRefusedStreams(refusedCount) }
     let isWaiting = !handleRequests()
     // Headers without their body yet: some clients write them apart, and get 22 requests a second otherwise.
     if isWaiting, session.openStreamCount > 0 { connection.acknowledgeNow() }
-    if case .failed = result {
-      connection.logLimited(.notice, .providerBrokeProtocol) {
-        [.text("peer", connection.peer.description)]
-      }
-    }
+    if case .failed = result { noteFailure() }
   }
 
   /// Handles the requests that are complete; false where there are none.
@@ -177,19 +185,11 @@ final class HTTP2Provider {
     }
     switch outcome {
     case .trusted(let grant):
-      if !hasRaisedLimit { raiseStreamLimit() }
+      if !hasRaisedLimit { try raiseStreamLimit() }
       return grant
     case .refused(let refusal): throw refusal
     case .needsVerification: throw Refusal(.token(.malformed))
     }
-  }
-
-  func raiseStreamLimit() {
-    guard !hasRaisedLimit else { return }
-    connection.becomeTrusted()
-    guard !connection.isLeaving else { return }
-    hasRaisedLimit = true
-    session.raiseStreamLimit(to: Limits.concurrentStreams)
   }
 
   func accept(
@@ -272,23 +272,6 @@ final class HTTP2Provider {
     if rehearsal?.isLenient != true { count(refusal.reason) }
   }
 
-  /// "Too many errors end in disconnection, soonest for BadDeviceToken; 410 does not count."
-  private func count(_ reason: Reason) {
-    guard reason != .unregistered else { return }
-    let now = Int64(worker.loop.nowMilliseconds)
-    let isWithin = Self.errorLimit.take(from: &errors, atMilliseconds: now)
-    let isStillWithin =
-      reason != .badDeviceToken || Self.errorLimit.take(from: &errors, atMilliseconds: now)
-    guard !isWithin || !isStillWithin else { return }
-    connection.logLimited(.notice, .providerMakesErrors) {
-      [.text("peer", connection.peer.description)]
-    }
-    end(.tooManyRequests)
-  }
-
-  private static let errorLimit = RateLimit(
-    capacity: Limits.errorsPerConnection, refill: Limits.errorsPerConnectionPerSecond)
-
   /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too, which is the result.
   @discardableResult
   private func answer(
@@ -345,14 +328,15 @@ final class HTTP2Provider {
   }
 
   func deadlineReached() {
-    _ = session.tick(nowMilliseconds: worker.loop.nowMilliseconds)
+    if case .failed = session.tick(nowMilliseconds: worker.loop.nowMilliseconds) { noteFailure() }
     while let request = session.nextTimedOutRequest() {
       answer(request, Rejection(.idleTimeout))
       session.release(request)
     }
     let idle = worker.nowSeconds - min(activeSeconds, worker.nowSeconds)
     let isIdle = idle >= UInt64(Limits.providerIdleSeconds) && session.openStreamCount == 0
-    if isIdle || !hasRaisedLimit && worker.nowSeconds >= untrustedEndSeconds { end(.idleTimeout) }
+    if !hasRaisedLimit, worker.nowSeconds >= untrustedEndSeconds { endUntrusted() }
+    if isIdle { end(.idleTimeout) }
     if ending.isDraining { carryOut(ending.tick(nowSeconds: Int64(worker.nowSeconds))) }
     if let end = sender.certificateNotAfterSeconds, worker.certificateSeconds > end { judgeTrust() }
     setDeadline()

@@ -78,7 +78,7 @@ extension HTTP2Provider {
       return try authenticate(request, content, worker.trust.directory)
     } catch {
       try forgive(error, request, content, rehearsed)
-      raiseStreamLimit()
+      try raiseStreamLimit()
       return nil
     }
   }

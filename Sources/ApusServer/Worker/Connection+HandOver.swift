@@ -6,11 +6,12 @@ import ApusModel
 extension Connection {
   /// Sends the connection to the worker that continues with it, and retires this object.
   func handOver() {
+    guard let holder else { preconditionFailure("an untrusted connection left") }
     let ended = driver
     driver = .none
     stage = .closed
     let descriptor = socket.detach()
-    worker.forget(self)
+    worker.forget(self, goesOn: true)
     var unread = waiting
     var target = worker.acceptsFor?.index ?? worker.index
     let state: HandedOverConnection.State
@@ -29,14 +30,14 @@ extension Connection {
     worker.send(
       .adopt(
         HandedOverConnection(
-          door: door, descriptor: descriptor, peer: peer, tls: tls,
+          door: door, descriptor: descriptor, peer: peer, holder: holder, tls: tls,
           acceptedMilliseconds: acceptedMilliseconds, unsent: unsent, unread: unread,
           isPeerFinished: isPeerFinished, state: state)), to: target)
   }
 
   /// Continues with a connection that was accepted elsewhere.
   func resume(_ handed: HandedOverConnection) {
-    remainTrusted()
+    remainTrusted(as: handed.holder)
     unsent = handed.unsent
     if !unsent.isEmpty { stalled() }
     switch handed.state {

@@ -1,4 +1,6 @@
+import ApusAdmin
 import ApusCore
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusTLS
@@ -109,12 +111,26 @@ extension Connection {
     updateInterest()
   }
 
+  /// The handshake took too long.
+  func handshakeTimedOut() { endHandshake(.handshakeTimedOut, .handshakeTime) }
+
+  /// The peer has had its time for the next step, and others wait to begin.
+  func makeRoomForHandshake() { endHandshake(.handshakeMadeRoom, .halfOpen) }
+
+  private func endHandshake(_ kind: Log.Kind, _ limit: ConnectionLimit) {
+    worker.ended.count(limit)
+    logLimited(.info, kind) {
+      [.text("peer", peer.description), .text("door", door.name)]
+    }
+    abort()
+  }
+
   var isHalfOpen: Bool { halfOpenMilliseconds != .max }
 
   /// The handshake is completed, or over.
   func endHandshake() {
     guard isHalfOpen else { return }
     halfOpenMilliseconds = .max
-    worker.untrustedWork.handshakeEnded()
+    worker.untrustedWork.handshakeEnded(of: door.environment)
   }
 }

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusHTTP2
 import ApusLog
@@ -75,8 +76,10 @@ final class Connection: SocketHandler {
   var silentSeconds: UInt64 = 0
   var isSeenTaken = false
   private(set) var isReadingPaused = false
-  /// Whether the peer has proved who it is; see `ConnectionGate`.
-  private(set) var isTrusted = false
+  /// Whether this worker serves a peer that has proved who it is.
+  var isTrusted = false
+  /// Whom `ConnectionGate` counts it for; nil while the peer has proved nothing.
+  var holder: ConnectionHolder?
   /// Whether the connection moves to another worker when the turn ends. Nothing more is read here.
   private(set) var isLeaving = false
   /// Whether it waits for its turn, or for a step of its handshake; see `UntrustedWork`.
@@ -119,18 +122,6 @@ final class Connection: SocketHandler {
     socket.handler = self
     socket.setInterest(reading: true, writing: false)
   }
-
-  /// The peer has proved who it is. An acceptor gives the connection up then.
-  func becomeTrusted() {
-    guard !isTrusted else { return }
-    guard !worker.isAcceptor else { return leave() }
-    worker.untrusted.remove(self)
-    isTrusted = true
-    worker.gate.trust(peer, at: door)
-  }
-
-  /// The same of a connection that is counted as trusted already.
-  func remainTrusted() { isTrusted = true }
 
   /// The connection goes on elsewhere. When the turn ends, and not at once: TLS still holds what has arrived.
   func leave() {
@@ -201,7 +192,10 @@ final class Connection: SocketHandler {
     stage = .open
     lookAtExpiry()
     tls.compact()
-    if door.kind == .gateway || door.kind == .feedback { becomeTrusted() }
+    if door.kind == .gateway || door.kind == .feedback {
+      // As with a certificate that is not good here: the handshake succeeds, then the service closes.
+      guard becomeTrusted(as: .provider(certificateTeam)) else { return close() }
+    }
     if !isLeaving { beginProtocol() }
   }
 
@@ -369,15 +363,12 @@ final class Connection: SocketHandler {
     case .handshaking where isHeldBack && !worker.isDraining:
       // The peer has done its part.
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.handshakeSeconds)
-    case .handshaking:
-      logLimited(.info, .handshakeTimedOut) {
-        [.text("peer", peer.description), .text("door", door.name)]
-      }
-      abort()
+    case .handshaking: handshakeTimedOut()
     case .pausing, .closing: abort()
     case .lingering: lingerEnded()
     case .open:
       if unsentByteCount > 0, stalledSeconds <= worker.nowSeconds {
+        worker.ended.count(.unread)
         logLimited(.info, .peerDoesNotRead) { [.text("peer", peer.description)] }
         return abort()
       }

@@ -12,8 +12,8 @@ final class ConnectionGate: Sendable {
     var budget: ConnectionBudget<SocketAddress>
     var refusedCount: UInt64 = 0
     var evictedCount: UInt64 = 0
-    var reportedCount: UInt64 = 0
-    var reportedSeconds: UInt64 = 0
+    var crowdedTeamCount: UInt64 = 0
+    var report = CountReport()
   }
 
   private let state: Mutex<State>
@@ -36,16 +36,14 @@ final class ConnectionGate: Sendable {
     state.withLock { $0.budget.accept(from: peer.site, listener: Self.listener(door)) }
   }
 
-  func trust(_ peer: SocketAddress, at door: Door) {
-    state.withLock { $0.budget.trust(peer.site, listener: Self.listener(door)) }
+  /// False if the connection remains untrusted, as its team has too many.
+  func trust(_ peer: SocketAddress, at door: Door, as holder: ConnectionHolder) -> Bool {
+    state.withLock { $0.budget.trust(peer.site, listener: Self.listener(door), as: holder) }
   }
 
-  func adopt() { state.withLock { $0.budget.adopt() } }
-
-  func close(_ peer: SocketAddress, at door: Door, isTrusted: Bool) {
+  func close(_ peer: SocketAddress, at door: Door, holder: ConnectionHolder?) {
     state.withLock {
-      $0.budget.close(
-        peer.site, listener: Self.listener(door), isTrusted: isTrusted)
+      $0.budget.close(peer.site, listener: Self.listener(door), holder: holder)
     }
   }
 
@@ -55,6 +53,7 @@ final class ConnectionGate: Sendable {
 
   func noteRefused() { state.withLock { $0.refusedCount += 1 } }
   func noteEvicted() { state.withLock { $0.evictedCount += 1 } }
+  func noteCrowdedTeam() { state.withLock { $0.crowdedTeamCount += 1 } }
 
   /// What the administration shows.
   var figures: ConnectionFigures {
@@ -64,6 +63,7 @@ final class ConnectionGate: Sendable {
       figures.untrusted = state.budget.untrustedCount
       figures.refused = state.refusedCount
       figures.evicted = state.evictedCount
+      figures.crowdedTeam = state.crowdedTeamCount
       return figures
     }
   }
@@ -72,12 +72,7 @@ final class ConnectionGate: Sendable {
   /// where there were none.
   func takeReport(nowSeconds: UInt64) -> UInt64? {
     state.withLock { state in
-      let count = state.refusedCount &+ state.evictedCount
-      guard count != state.reportedCount,
-        nowSeconds >= state.reportedSeconds + UInt64(Limits.reportSeconds)
-      else { return nil }
-      defer { (state.reportedCount, state.reportedSeconds) = (count, nowSeconds) }
-      return count &- state.reportedCount
+      state.report.take(state.refusedCount &+ state.evictedCount, nowSeconds: nowSeconds)
     }
   }
 }

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusLoop
 import ApusModel
@@ -16,6 +17,20 @@ final class DoorListeners {
   private var crowd = RateLimit.Bucket()
   private var restTimer: LoopTimer?
   private(set) var isResting = false
+  private var crowdedRests: UInt64 = 0
+  private var descriptorReport = CountReport()
+  /// What listeners had counted that are closed.
+  private var closed = Counts()
+
+  private struct Counts {
+    var refused: UInt64 = 0
+    var rests: UInt64 = 0
+
+    mutating func add(_ listener: Listener) {
+      refused += UInt64(listener.refusedForDescriptors)
+      rests += UInt64(listener.restCount)
+    }
+  }
 
   init(loop: EventLoop) { self.loop = loop }
 
@@ -25,7 +40,10 @@ final class DoorListeners {
   }
 
   func close(_ isMeant: (ListenerKind) -> Bool) {
-    for entry in entries where isMeant(entry.kind) { entry.listener.close() }
+    for entry in entries where isMeant(entry.kind) {
+      entry.listener.close()
+      closed.add(entry.listener)
+    }
     entries.removeAll { isMeant($0.kind) }
   }
 
@@ -35,6 +53,7 @@ final class DoorListeners {
     let now = Int64(clamping: loop.nowMilliseconds)
     if Self.limit.take(from: &crowd, atMilliseconds: now) { return }
     isResting = true
+    crowdedRests += 1
     for entry in entries { entry.listener.pause() }
     let timer = restTimer ?? LoopTimer(loop: loop) { [unowned self] in goOn() }
     timer.start(afterMilliseconds: Limits.crowdedRestMilliseconds)
@@ -44,5 +63,30 @@ final class DoorListeners {
   private func goOn() {
     isResting = false
     for entry in entries { entry.listener.resume() }
+  }
+
+  // MARK: Counters
+
+  private var counts: Counts {
+    var counts = closed
+    for entry in entries { counts.add(entry.listener) }
+    return counts
+  }
+
+  /// Connections that were closed because the process had no descriptor for them.
+  var refusedForDescriptors: UInt64 { counts.refused }
+
+  var rests: ListenerRests {
+    var rests = ListenerRests()
+    rests.crowded = crowdedRests
+    rests.noDescriptor = counts.rests
+    return rests
+  }
+
+  /// How often the process lacked a descriptor for a connection since this last said so; nil where it said so lately,
+  /// or where there is nothing new.
+  func takeDescriptorReport(nowSeconds: UInt64) -> UInt64? {
+    let counts = counts
+    return descriptorReport.take(counts.refused + counts.rests, nowSeconds: nowSeconds)
   }
 }

@@ -20,6 +20,8 @@ struct HandedOverConnection: @unchecked Sendable {
   let door: Door
   let descriptor: Int32
   let peer: SocketAddress
+  /// Whom the gate counts it for.
+  let holder: ConnectionHolder
   let tls: TLSConnection
   let acceptedMilliseconds: UInt64
   /// Ciphertext that the socket did not take.

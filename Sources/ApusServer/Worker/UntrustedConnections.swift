@@ -29,6 +29,6 @@ struct UntrustedConnections {
   }
 
   private static func isUntrusted(_ entry: DeadlineWheel.Entry, _ worker: Worker) -> Bool {
-    worker.awake(entry)?.isTrusted == false
+    worker.awake(entry).map { $0.holder == nil } ?? false
   }
 }

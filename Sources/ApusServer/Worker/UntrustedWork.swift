@@ -12,27 +12,45 @@ struct UntrustedWork: ~Copyable {
 
   /// Those with a half-finished handshake go first, so that a crowd is served and not only begun.
   private var finishing = FairQueue<SocketAddress, Entry>()
-  private var beginning = FairQueue<SocketAddress, Entry>()
   /// Connections that had their turn, whether or not a step came of it.
   private var seenThisTurn = 0
-  /// Those whose peers owe the next step, the oldest first.
-  private var halfOpen = LiveQueue<Entry>()
-  private var halfOpenCount = 0
+  /// By the environment's raw value.
+  private var lanes = [Lane(), Lane()]
+  /// The lane that is looked at first when the next handshake may begin.
+  private var nextLane = 0
   private let halfOpenLimit: Int
   private var reading = FairQueue<SocketAddress, Entry>()
   private var hasReadThisTurn = false
   private var isTurnPlanned = false
   private var heap = HeapAfterCrowd()
 
+  /// The handshakes of one environment. Each has a bound of its own, so that no crowd at one delays the other.
+  private struct Lane {
+    var beginning = FairQueue<SocketAddress, Entry>()
+    /// Those whose peers owe the next step, the oldest first.
+    var halfOpen = LiveQueue<Entry>()
+    var halfOpenCount = 0
+  }
+
   init(halfOpenLimit: Int) { self.halfOpenLimit = halfOpenLimit }
+
+  /// Handshakes whose peers owe the next step.
+  var halfOpenCount: Int { lanes.reduce(0) { $0 + $1.halfOpenCount } }
 
   // MARK: Handshakes
 
+  /// Whether a handshake of the lane may begin: it may hold a multiple of what is still free.
+  private func mayBegin(_ lane: Int) -> Bool {
+    let free = halfOpenLimit - halfOpenCount
+    return lanes[lane].halfOpenCount < Limits.untrustedPerFreeOfEnvironment * free
+  }
+
   /// Whether the connection may take a step of its handshake; it is told later if not.
   mutating func mayShakeHands(_ connection: Connection) -> Bool {
+    let lane = Self.lane(of: connection)
     let isFirst =
       finishing.isEmpty
-      && (connection.isHalfOpen || beginning.isEmpty && halfOpenCount < halfOpenLimit)
+      && (connection.isHalfOpen || lanes[lane].beginning.isEmpty && mayBegin(lane))
     if mayTakeOne, isFirst {
       takeTurn()
       return true
@@ -40,9 +58,13 @@ struct UntrustedWork: ~Copyable {
     if connection.isHalfOpen {
       finishing.append(connection.entry, of: connection.peer.site)
     } else {
-      beginning.append(connection.entry, of: connection.peer.site)
+      lanes[lane].beginning.append(connection.entry, of: connection.peer.site)
     }
     return false
+  }
+
+  private static func lane(of connection: Connection) -> Int {
+    Int(connection.door.environment.rawValue)
   }
 
   private mutating func takeTurn() {
@@ -60,15 +82,24 @@ struct UntrustedWork: ~Copyable {
   /// What is to be done for those who wait; nil for nothing now.
   mutating func next(_ worker: Worker) -> Next? {
     while mayTakeOne {
-      if finishing.isEmpty, halfOpenCount >= halfOpenLimit {
-        guard !beginning.isEmpty, let overdue = overdue(worker) else { return nil }
-        seenThisTurn += 1
-        return .end(overdue)
+      if let entry = finishing.popFirst() ?? nextToBegin() {
+        guard let found = worker.awake(entry), found.stage == .handshaking else { continue }
+        takeTurn()
+        return .step(found)
       }
-      guard let entry = finishing.popFirst() ?? beginning.popFirst() else { return nil }
-      guard let found = worker.awake(entry), found.stage == .handshaking else { continue }
-      takeTurn()
-      return .step(found)
+      guard let overdue = overdue(worker) else { return nil }
+      seenThisTurn += 1
+      return .end(overdue)
+    }
+    return nil
+  }
+
+  /// The lanes take turns.
+  private mutating func nextToBegin() -> Entry? {
+    for _ in 0..<lanes.count {
+      let lane = nextLane
+      nextLane = (lane + 1) % lanes.count
+      if mayBegin(lane), let entry = lanes[lane].beginning.popFirst() { return entry }
     }
     return nil
   }
@@ -77,15 +108,19 @@ struct UntrustedWork: ~Copyable {
 
   /// Whether somebody waits for no more than the next turn.
   private var needsNextTurn: Bool {
-    !mayTakeOne && !(finishing.isEmpty && beginning.isEmpty)
+    !mayTakeOne && !(finishing.isEmpty && lanes.allSatisfy(\.beginning.isEmpty))
   }
 
-  /// The one whose peer has had the most time for its next step, if that was long enough.
+  /// Of a lane that has no room for those who wait there: the one whose peer has had the most time for its next step,
+  /// if that was long enough.
   private mutating func overdue(_ worker: Worker) -> Connection? {
-    let oldest = halfOpen.first { Self.isHalfOpen($0, worker) }.flatMap(worker.awake)
-    guard let oldest else { return nil }
-    let end = oldest.halfOpenMilliseconds + Limits.handshakePatienceMilliseconds
-    return end <= worker.loop.nowMilliseconds ? oldest : nil
+    for lane in lanes.indices where !lanes[lane].beginning.isEmpty {
+      let oldest = lanes[lane].halfOpen.first { Self.isHalfOpen($0, worker) }
+      guard let oldest = oldest.flatMap(worker.awake) else { continue }
+      let end = oldest.halfOpenMilliseconds + Limits.handshakePatienceMilliseconds
+      if end <= worker.loop.nowMilliseconds { return oldest }
+    }
+    return nil
   }
 
   private static func isHalfOpen(_ entry: Entry, _ worker: Worker) -> Bool {
@@ -94,15 +129,17 @@ struct UntrustedWork: ~Copyable {
 
   /// A connection has its first answer, and owes the next step.
   mutating func handshakeBegan(_ connection: Connection, _ worker: Worker) {
-    halfOpen.append(connection.entry) { Self.isHalfOpen($0, worker) }
-    halfOpenCount += 1
+    let lane = Self.lane(of: connection)
+    lanes[lane].halfOpen.append(connection.entry) { Self.isHalfOpen($0, worker) }
+    lanes[lane].halfOpenCount += 1
   }
 
   /// It is completed, or over.
-  mutating func handshakeEnded() {
-    halfOpenCount -= 1
+  mutating func handshakeEnded(of environment: Environment) {
+    let lane = Int(environment.rawValue)
+    lanes[lane].halfOpenCount -= 1
     // What a crowd took is given back with it.
-    if halfOpenCount == 0 { halfOpen = LiveQueue() }
+    if lanes[lane].halfOpenCount == 0 { lanes[lane].halfOpen = LiveQueue() }
   }
 
   // MARK: Reads
@@ -145,28 +182,6 @@ struct UntrustedWork: ~Copyable {
   }
 }
 
-/// Tells when the memory of a crowd's handshakes is to be given back, as the crowd has gone by: the heap keeps what was
-/// freed, 20 KB for each that was under way at once, and a worker that has its devices again needs none of it.
-private struct HeapAfterCrowd {
-  private var steps = 0
-  /// The most steps in one window since that was last so.
-  private var most = 0
-  private var windowEndSeconds: UInt64 = 0
-
-  mutating func stepTaken() { steps += 1 }
-
-  mutating func turnEnded(nowSeconds: UInt64) -> Bool {
-    guard nowSeconds >= windowEndSeconds else { return false }
-    most = max(most, steps)
-    // While as many come as before, what they freed is what the next ones take.
-    let isGone = most >= Limits.handshakesOfCrowd && steps <= most / 4
-    if isGone { most = steps }
-    steps = 0
-    windowEndSeconds = nowSeconds + UInt64(Limits.crowdSeconds)
-    return isGone
-  }
-}
-
 extension Worker {
   fileprivate func letOneRead() { untrustedWork.nextReader(self)?.goOnReading() }
 
@@ -176,8 +191,7 @@ extension Worker {
       switch next {
       case .step(let connection): connection.goOnShakingHands()
       case .end(let connection):
-        gate.noteEvicted()
-        connection.abort()
+        connection.makeRoomForHandshake()
       }
     }
   }

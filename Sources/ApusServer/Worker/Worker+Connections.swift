@@ -31,7 +31,7 @@ extension Worker {
       untrusted.append(connection, self)
       watch(connection)
     } catch {
-      gate.close(peer, at: door, isTrusted: false)
+      gate.close(peer, at: door, holder: nil)
       refuse(slot, peer, error)
     }
   }
@@ -57,6 +57,15 @@ extension Worker {
     log(
       .warning, "untrusted connections refused", .number("count", count),
       .number("untrusted", figures.untrusted), .number("capacity", figures.capacity))
+  }
+
+  /// The same for those that found no descriptor: the process's limit is lower than the budget takes it for, or
+  /// something else uses its descriptors up.
+  func reportDescriptors() {
+    guard let count = listeners.takeDescriptorReport(nowSeconds: nowSeconds) else { return }
+    log.limited(.warning, .descriptorsUsedUp, atMilliseconds: loop.nowMilliseconds) {
+      [.number("count", count), .number("capacity", gate.figures.capacity)]
+    }
   }
 
   func refuse(_ slot: Int32, _ peer: SocketAddress, _ error: any Error) {
@@ -88,7 +97,8 @@ extension Worker {
     generations[Int(entry.slot)] == entry.generation ? connections[Int(entry.slot)] : nil
   }
 
-  func forget(_ connection: Connection) {
+  /// - Parameter goesOn: Whether another worker goes on with it; then it remains counted.
+  func forget(_ connection: Connection, goesOn: Bool = false) {
     let index = Int(connection.slot)
     if !connection.isTrusted { untrusted.remove(connection) }
     connection.endHandshake()
@@ -96,7 +106,7 @@ extension Worker {
     generations[index] &+= 1
     freeSlots.append(connection.slot)
     connectionCounts[connection.door.kind, connection.door.environment] -= 1
-    gate.close(connection.peer, at: connection.door, isTrusted: connection.isTrusted)
+    if !goesOn { gate.close(connection.peer, at: connection.door, holder: connection.holder) }
   }
 
   /// Looks at the connection when its deadline has come, or when it has been quiet for long enough to fall dormant.

@@ -138,7 +138,7 @@ extension Connection {
       worker: worker, door: door, slot: slot, generation: generation,
       socket: Socket(parked: row.socket, loop: worker.loop), peer: row.peer, tls: tls,
       acceptedMilliseconds: row.acceptedMilliseconds, stage: .open)
-    remainTrusted()
+    remainTrusted(as: .device)
     driver = .courier(CourierConnection(self, waking: row, device: device))
     deadlineSeconds = worker.deadlineSeconds(of: row)
     quietSeconds = worker.nowSeconds + worker.dormantSeconds

@@ -17,6 +17,7 @@ extension Worker {
     answerOverdue()
     tlsBuffers.forgetKeys()
     shard.secondPassed()
+    reportDescriptors()
     if index == 0 {
       handOutExpired()
       log.tellSuppressed(atMilliseconds: loop.nowMilliseconds)

@@ -62,6 +62,7 @@ import Glibc
   var generations: [UInt32] = []
   var freeSlots: [Int32] = []
   var connectionCounts = ConnectionCounts()
+  var ended = EndedConnections()
   /// Connected devices that are rows of a table; see `DormantDevices`.
   let dormant = DormantDevices()
   private lazy var dormantSockets = DormantSockets(worker: self)
@@ -250,12 +251,12 @@ import Glibc
         tls: handed.tls, acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
       connectionCounts[handed.door.kind, handed.door.environment] += 1
-      gate.adopt()
       connection.resume(handed)
       // It was under way while this worker told its connections to end.
       if handed.door.kind == .courier ? isDrainingDevices : isDraining { connection.drain() }
       markDirty(connection)
     } catch {
+      gate.close(handed.peer, at: handed.door, holder: handed.holder)
       refuse(slot, handed.peer, error)
     }
   }

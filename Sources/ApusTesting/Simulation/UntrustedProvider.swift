@@ -1,4 +1,6 @@
+import ApusAdmin
 import ApusModel
+import ApusServer
 
 /// An HTTP/2 client that never sends a credential, with its clock, in a world without other events.
 package final class UntrustedProvider {
@@ -7,6 +9,8 @@ package final class UntrustedProvider {
     package var connectedSeconds: Double?
     /// Everything that the service sent.
     package var received: [UInt8] = []
+    /// Connections that the service has counted as untrusted for too long.
+    package var countedEnds: UInt64 = 0
   }
 
   private let world: QuietWorld
@@ -36,6 +40,7 @@ package final class UntrustedProvider {
       protocols: ["h2"])
     sendPings()
     world.advance(seconds)
+    report.countedEnds = world.server.service?.ended(for: .untrustedTime) ?? 0
     return report
   }
 

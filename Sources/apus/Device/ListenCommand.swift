@@ -41,7 +41,7 @@ struct ListenCommand {
       configuration: DeviceConnection.Configuration(
         endpoint: endpoint(), context: context,
         client: CourierClient.Configuration(
-          keepAliveMilliseconds: UInt64(invocation.value(ApusOptions.keepAlive)) * 1000),
+          keepAliveMilliseconds: invocation.keepAliveMilliseconds),
         renewal: file == nil ? nil : RenewalPlan(identity, .sameKey)),
       strings: try strings(),
       renewal: file.map { file in

@@ -32,7 +32,7 @@ struct ExplanationTests {
       .topicForOtherPushType(.voip),
       .deviceTokenOfOtherTopic(
         token: TopicKey(app: World.app), request: TopicKey(app: World.secondApp)),
-      .inactiveToken(sinceMilliseconds: 5), .tooManyToDevice,
+      .inactiveToken(sinceMilliseconds: 5), .tooManyToDevice, .tooManyConnections,
     ] + TokenFault.allCases.map { .token($0) }
 
   private func text(_ explanation: Explanation, _ request: Request = Request()) -> String {

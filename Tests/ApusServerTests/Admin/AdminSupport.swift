@@ -27,6 +27,7 @@ struct IdleService: AdministeredService {
   func topicCounters() -> [TopicCounters] { [] }
   func rejections() -> [Reason: UInt64] { [:] }
   func deadTokenPushes() -> DeadTokenPushes { DeadTokenPushes() }
+  func enrolmentRefusals() -> [(reason: String, number: UInt64)] { [] }
   func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] { [:] }
   func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {
     done(TestPushOutcome(id: NotificationID(high: 1, low: 2)))

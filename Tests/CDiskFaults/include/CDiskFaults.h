@@ -5,7 +5,7 @@
 enum disk_fault_calls {
   /// write, pwrite, ftruncate, fallocate, posix_fallocate.
   DISK_FAULT_WRITE = 1,
-  /// fsync, fdatasync, sync_file_range.
+  /// fsync, fdatasync, sync_file_range of a file.
   DISK_FAULT_SYNC = 2,
   /// Changes of names: open for writing, mkdir, rename, unlink, link, and access with W_OK.
   DISK_FAULT_CHANGE = 4,
@@ -13,6 +13,8 @@ enum disk_fault_calls {
   DISK_FAULT_OPEN = 8,
   /// pread.
   DISK_FAULT_READ = 16,
+  /// fsync of a folder, which makes its names durable.
+  DISK_FAULT_SYNC_FOLDER = 32,
 };
 
 /// Makes `calls` for anything below `folder` fail with `error`, an errno, in all threads of this process. Returns a

@@ -128,6 +128,9 @@ class Changes(AdminCase):
     def test_apps(self):
         self.expected_complaints += ["409"]
         browser = self.show("apps")
+        self.expect("com.example.app", ".rows")
+        pushes = "return document.querySelector('[data-label=\"Pushes to dead tokens\"]').innerText"
+        self.assertEqual(browser.run(pushes), "12,345")
         browser.type("input", "com.example.app", "New app")
         browser.click("form button", "Add")
         browser.wait("document.querySelector('[role=alert]').textContent.includes('already exists')")
