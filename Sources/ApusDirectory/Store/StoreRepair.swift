@@ -100,10 +100,12 @@ extension DataDirectory {
 
   /// How many notifications are lost by the counters beside them, where these are more than there are.
   private static func shortfall(of count: Int, in store: RocksStore) -> [String] {
-    // What only a session had is counted as pending too.
+    // What only a session had is counted as pending too, and so is what nobody was to store.
     guard let counters = try? store.readCounters(), let superseded = try? store.readSuperseded()
     else { return [] }
-    let pending = counters.reduce(0) { $0 + Int($1.counters.pending) } - superseded.count
+    let pending =
+      counters.reduce(0) { $0 + Int($1.counters.pending) - Int($1.counters.unstoredCount) }
+      - superseded.count
     guard pending > count else { return [] }
     return ["\(pending) notifications waited by the store's counters: \(pending - count) are lost"]
   }

@@ -21,7 +21,7 @@ struct CrashAccount {
     var device: Int
     /// The binary connection that it was sent on, on which order is kept; nil where it is not.
     var stream: Int?
-    /// False: expiration 0, so that nothing of it survives the service.
+    /// False: expiration 0, so that it ends with the service's process.
     var isStored: Bool
     /// Whether it has a collapse id: of those of one device that have one, the newest takes the place of the others.
     var collapses: Bool
@@ -60,6 +60,8 @@ struct CrashAccount {
     case twiceOnOneConnection(Int)
     case damaged(device: Int)
     case withoutFinalState(Int)
+    case unaccounted(Int)
+    case uncounted(Int)
     case unbalanced(topic: UInt32)
 
     var description: String {
@@ -73,6 +75,9 @@ struct CrashAccount {
       case .twiceOnOneConnection(let number): "\(number) came twice on one connection"
       case .withoutFinalState(let number):
         "\(number) was accepted, and the ledger does not say how it ended"
+      case .unaccounted(let number):
+        "\(number) was accepted and not to be stored, and its end is neither recorded nor counted"
+      case .uncounted(let count): "the counters lack \(count) notifications that were accepted"
       case .unbalanced(let topic): "the counters of app \(topic) do not add up"
       case .damaged(let device): "device \(device) got a payload that nobody sent"
       }
@@ -216,14 +221,34 @@ struct CrashAccount {
     }.sorted()
   }
 
-  /// Compares what was accepted with the ledger, which says of each id whether it has ended.
+  /// What the ledger says of how notifications ended.
+  struct Ends {
+    var ids: Set<NotificationID> = []
+    /// Ends as discarded because they were not to be stored.
+    var discarded: UInt64 = 0
+  }
+
+  /// Compares what was accepted with the ledger, which says of each id whether it has ended, and with the counters.
   ///
-  /// What was not to be stored may have gone with the process that had it.
-  mutating func compare(ended: Set<NotificationID>) {
-    for (number, entry) in entries.enumerated() where entry.outcome == .accepted && entry.isStored {
-      guard let id = entry.id, !ended.contains(id) else { continue }
-      violations.append(.withoutFinalState(number))
+  /// What was not to be stored ended with the process that had it. The ledger has lines for it as far as they were
+  /// known; the counters have all of it.
+  mutating func compare(_ ends: Ends, counters: [TopicCounters]) {
+    var unrecorded: [Int] = []
+    for (number, entry) in entries.enumerated() where entry.outcome == .accepted {
+      guard let id = entry.id, !ends.ids.contains(id) else { continue }
+      if entry.isStored {
+        violations.append(.withoutFinalState(number))
+      } else {
+        unrecorded.append(number)
+      }
     }
+    let discarded = counters.reduce(0) { $0 &+ $1[.discardedNotStored] }
+    let countedOnly = Int(discarded) - Int(ends.discarded)
+    if unrecorded.count > countedOnly { violations += unrecorded.map { .unaccounted($0) } }
+    // Those that were not answered may be among the counted ones as well.
+    let lacking =
+      entries.count { $0.outcome == .accepted } - Int(counters.reduce(0) { $0 &+ $1.accepted })
+    if lacking > 0 { violations.append(.uncounted(lacking)) }
   }
 
   /// Once everything has ended, nothing is pending, and as many have ended as were accepted. Of all workers together: a
@@ -255,6 +280,7 @@ struct CrashAccount {
     var unknownDelivered = 0
     var lost = 0
     var withoutFinalState = 0
+    var unaccounted = 0
   }
 
   /// After `close`.
@@ -265,6 +291,7 @@ struct CrashAccount {
     totals.withoutFinalState = violations.count {
       if case .withoutFinalState = $0 { true } else { false }
     }
+    totals.unaccounted = violations.count { if case .unaccounted = $0 { true } else { false } }
     for entry in entries {
       totals.redelivered += max(0, entry.timesSeen - 1)
       switch entry.outcome {
