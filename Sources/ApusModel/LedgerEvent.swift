@@ -55,6 +55,7 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
   case foundInStore = 6
   case replacementFailed = 7
   case serviceEnded = 8
+  case onlyInMemory = 9
 
   /// The cause as a message for the operator; empty for `none`.
   public var text: StaticString {
@@ -69,6 +70,7 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
     case .replacementFailed: "the notification that was to replace it could not be stored"
     case .serviceEnded:
       "a newer one replaced it in the store, and the service crashed before the device acknowledged it"
+    case .onlyInMemory: "the service crashed while it had the notification only in memory"
     }
   }
 }

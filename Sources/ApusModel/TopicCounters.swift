@@ -9,12 +9,16 @@ public struct TopicCounters: Sendable, Hashable {
   public var pending: Int64
   /// One number for each state, push type and priority; see `cell`.
   public var cells: [UInt64]
+  /// Pending notifications that the store does not have, by push type and priority; see `offset`. A crash ends them.
+  /// Only what a worker writes to the store has these numbers; elsewhere they are 0.
+  public var unstored: [UInt64]
 
   public init(topic: TopicKey, environment: Environment) {
     self.topic = topic
     self.environment = environment
     pending = 0
     cells = [UInt64](repeating: 0, count: Self.cellCount)
+    unstored = [UInt64](repeating: 0, count: Self.stateStride)
   }
 
   // MARK: Layout
@@ -67,6 +71,9 @@ public struct TopicCounters: Sendable, Hashable {
     DeliveryState.allCases.reduce(0) { $1.isTerminal ? $0 &+ self[$1] : $0 }
   }
 
+  /// Pending notifications that the store does not have.
+  public var unstoredCount: UInt64 { unstored.reduce(0, &+) }
+
   /// Whether every accepted notification has ended or is pending.
   public var isBalanced: Bool { accepted == ended &+ UInt64(bitPattern: pending) }
 
@@ -86,6 +93,8 @@ public struct TopicCounters: Sendable, Hashable {
           let cell = Self.cell(state, pushType: type, priority: priority)
           part.cells[cell] = cells[cell]
         }
+        let offset = Self.offset(pushType: type, priority: priority)
+        part.unstored[offset] = unstored[offset]
       }
     }
     part.pending = Int64(bitPattern: part.accepted &- part.ended)
@@ -96,6 +105,7 @@ public struct TopicCounters: Sendable, Hashable {
   public mutating func add(_ other: TopicCounters) {
     pending &+= other.pending
     for index in cells.indices { cells[index] &+= other.cells[index] }
+    for index in unstored.indices { unstored[index] &+= other.unstored[index] }
   }
 }
 

@@ -26,11 +26,13 @@ package final class SteppedService {
   ///   - sharesFeedbackDesk: False breaks the rule that a row of feedback goes to one reader at a time, for simulations
   ///     that are to notice.
   ///   - findsDormant: False breaks the rule that a dormant device is woken for whoever looks for it, likewise.
+  ///   - recordsUnended: False breaks the rule that what a crash ended has an end in the ledger, likewise.
   package init(
     _ configuration: ServerConfiguration, doors: [(DoorConfiguration, TLSContext)], trust: Trust,
     store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
     workerLoops: [EventLoop], acceptorLoops: [EventLoop], seed: UInt64,
-    sharesFeedbackDesk: Bool = true, findsDormant: Bool = true
+    sharesFeedbackDesk: Bool = true, findsDormant: Bool = true,
+    recordsUnended: Bool = true
   ) throws {
     self.doors = doors.map { door, context in
       Door(
@@ -62,7 +64,8 @@ package final class SteppedService {
     self.acceptors = acceptors
     do {
       let opening = try LedgerOpening(
-        store, workers: workers.count, acceptors: acceptors.count, journals: journals)
+        store, workers: workers.count, acceptors: acceptors.count, journals: journals,
+        recordsUnended: recordsUnended)
       for worker in everyone { try worker.shard.restore(opening) }
     } catch {
       dismantle()

@@ -184,22 +184,65 @@ struct CrashAccountTests {
     #expect(account.missing() == [])
   }
 
-  @Test("Every accepted notification to be stored has a final state in the ledger")
+  private static let topic = TopicCounters(
+    topic: TopicKey(app: AppID(1)), environment: .production)
+
+  private func counters(accepted: UInt64, discarded: UInt64) -> [TopicCounters] {
+    var counters = Self.topic
+    for (state, number) in [
+      (DeliveryState.received, accepted), (.discardedNotStored, discarded),
+      (.delivered, accepted - discarded),
+    ] {
+      counters.cells[TopicCounters.cell(state, pushType: nil, priority: .immediate)] = number
+    }
+    return [counters]
+  }
+
+  private func accept(
+    _ account: inout CrashAccount, _ low: UInt64, isTaken: Bool, isStored: Bool = true
+  ) -> NotificationID {
+    let id = NotificationID(high: 1, low: low)
+    let number = account.send(to: Self.busy, isStored: isStored, id: id)
+    account.end(number, .accepted)
+    if isTaken { account.take(number) }
+    return id
+  }
+
+  @Test("Every accepted notification to be stored has a final state in the ledger, by id")
   func finalState() {
     var account = account()
-    func accept(_ low: UInt64, isTaken: Bool, isStored: Bool = true) -> NotificationID {
-      let id = NotificationID(high: 1, low: low)
-      let number = account.send(to: Self.busy, isStored: isStored, id: id)
-      account.end(number, .accepted)
-      if isTaken { account.take(number) }
-      return id
-    }
-    let ended = accept(0, isTaken: false)
-    _ = accept(1, isTaken: true)
-    _ = accept(2, isTaken: false)
-    _ = accept(3, isTaken: false, isStored: false)
-    account.compare(ended: [ended])
+    let ended = accept(&account, 0, isTaken: false)
+    _ = accept(&account, 1, isTaken: true)
+    _ = accept(&account, 2, isTaken: false)
+    account.compare(
+      CrashAccount.Ends(ids: [ended]), counters: counters(accepted: 3, discarded: 0))
     #expect(account.violations == [.withoutFinalState(1), .withoutFinalState(2)])
+    #expect(account.totals.withoutFinalState == 2)
+  }
+
+  @Test("A notification with expiration 0 has a final state in the ledger, or is counted as discarded")
+  func discarded() {
+    for (recorded, counted, isMissing) in [(1, 1, true), (1, 2, true), (1, 3, false)] {
+      var account = account()
+      var ends = CrashAccount.Ends()
+      ends.ids = [accept(&account, 0, isTaken: false, isStored: false)]
+      ends.discarded = UInt64(recorded)
+      _ = accept(&account, 1, isTaken: true, isStored: false)
+      _ = accept(&account, 2, isTaken: false, isStored: false)
+      account.compare(ends, counters: counters(accepted: 3, discarded: UInt64(counted)))
+      #expect(account.violations == (isMissing ? [.unaccounted(1), .unaccounted(2)] : []))
+      #expect(account.totals.unaccounted == (isMissing ? 2 : 0))
+    }
+  }
+
+  @Test("The counters have at least as many accepted notifications as were answered")
+  func uncounted() {
+    var account = account()
+    for _ in 0..<3 { account.end(account.send(to: Self.busy, isStored: false), .accepted) }
+    account.compare(CrashAccount.Ends(), counters: counters(accepted: 3, discarded: 3))
+    #expect(account.violations.isEmpty)
+    account.compare(CrashAccount.Ends(), counters: counters(accepted: 1, discarded: 1))
+    #expect(account.violations == [.uncounted(2)])
   }
 
   @Test("Only an intact payload gives its number")

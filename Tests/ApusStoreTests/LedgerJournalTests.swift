@@ -112,9 +112,11 @@ struct LedgerJournalTests {
 
   // MARK: Notifications still stored
 
+  private func put(_ number: UInt64) { Self.put(number, into: store) }
+
   /// Puts the notification of an event into the mailbox.
-  private func put(_ number: UInt64) {
-    let facts = event(number).facts
+  static func put(_ number: UInt64, into store: MemoryStore) {
+    let facts = LedgerTests.event(number).facts
     let place = MailboxKey(
       device: facts.device, topic: facts.topic, environment: facts.environment)
     let fields = StoredNotification.Fields(
@@ -124,17 +126,18 @@ struct LedgerJournalTests {
       pushType: nil, flags: 0)
     var group = store.makeGroup()
     group.put(fields, collapseID: Span(), payload: Span(), at: place)
-    commit(group)
+    store.commit(group) { _ in }
+    store.runCommits()
   }
 
-  @Test("An end counts only if the store no longer has the notification")
+  @Test("An end counts only if the store no longer has the notification, and so does a return")
   func undoneEnds() throws {
     var writer = try start()
     put(2)
     writer.record(
       [
         event(1, .delivered), event(2, .sent), event(2, .deliveredFromStorage),
-        event(3, .replaced), event(52, .expired),
+        event(2), event(3, .replaced), event(52, .expired),
       ], milliseconds: Self.now)
     let found = try JournaledLines.read(LedgerJournals([memory]), store, superseded: [3])
     // 52 is for the device of 2.

@@ -28,21 +28,33 @@ struct LedgerTests {
     counters.pending = 1
     counters.cells[TopicCounters.cell(.received, pushType: nil, priority: .immediate)] = 3
     counters.cells[TopicCounters.cell(.expired, pushType: .voip, priority: .whenActive)] = 2
+    counters.unstored[TopicCounters.offset(pushType: nil, priority: .immediate)] = 1
     var value: [UInt8] = []
     CountersRecord.encode(counters, into: &value)
     let key = CountersRecord.key(worker: 0x0102, topic: topic, environment: .development)
     #expect(key == Array("counters/".utf8) + [1, 2, 0x0a, 0x0b, 0x0c, 0x0d, 0x0f])
     let expected = hex(
       """
-      01  # version
+      02  # version
       00 00 00 00 00 00 00 01  # pending
       00 ff 0a 00 00 00 00 00 00 00 03  # received, no push type, priority 10
       07 09 01 00 00 00 00 00 00 00 02  # expired, voip, priority 1
+      ff ff 0a 00 00 00 00 00 00 00 01  # only in memory, no push type, priority 10
       """)
     #expect(value == expected)
     let read = try CountersRecord.decode(key: key.span, value: value.span)
     #expect(read.worker == 0x0102 && read.counters == counters)
     #expect(read.counters.isBalanced)
+    // As an earlier release has it.
+    counters.unstored = [UInt64](repeating: 0, count: TopicCounters.stateStride)
+    let earlier = [1] + expected.dropFirst().dropLast(11)
+    CountersRecord.encode(counters, into: &value)
+    #expect(value == earlier)
+    #expect(try CountersRecord.decode(key: key.span, value: earlier.span).counters == counters)
+    let later = [3] + expected.dropFirst()
+    #expect(throws: RecordError.unknownVersion(3)) {
+      try CountersRecord.decode(key: key.span, value: later.span)
+    }
   }
 
   @Test("The trace of a superseded notification is written and read according to the layout")

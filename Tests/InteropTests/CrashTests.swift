@@ -28,6 +28,7 @@ struct CrashTests {
     #expect(report["lost"] as? Int == 0)
     #expect(report["violations"] as? Int == 0)
     #expect(report["without_final_state"] as? Int == 0)
+    #expect(report["unaccounted"] as? Int == 0)
     #expect(report["delivered"] as? Int ?? 0 > 0)
     #expect(report["replaced"] as? Int ?? 0 > 0)
   }

@@ -79,19 +79,6 @@ package struct DeliveryCounters {
     markChanged(row)
   }
 
-  /// Counts a line that a journal has and the store does not, from a run that ended before its counters were written.
-  ///
-  /// Accepted is what ended or is stored; a notification that neither ended nor is stored was lost with that run, as
-  /// in `takeChanged`.
-  package mutating func countJournaled(_ event: LedgerEvent) {
-    guard event.state != .received else { return }
-    if event.state.isTerminal {
-      countPassing(event.state, event.facts)
-    } else {
-      count(event.state, event.facts)
-    }
-  }
-
   /// Counts a notification that was stored, or removed from the store.
   mutating func countStored(_ facts: NotificationFacts, _ change: Int64) {
     let row = row(facts.topic, facts.environment)
@@ -182,11 +169,10 @@ package struct DeliveryCounters {
     return counters
   }
 
-  /// Calls `body` with each topic that changed since the last call, with the values as after a crash.
+  /// Calls `body` with each topic that changed since the last call, with the values to write with what is stored.
   ///
-  /// Pending is what is stored, and accepted is what ended plus what is stored. Notifications that are only in memory
-  /// are lost in a crash and are in neither: their providers were not answered, or they were not to be stored, or they
-  /// no longer have a slot in the store.
+  /// They tell apart which pending notifications are only in memory. The others are in the store, or have a trace
+  /// there. See `endUnstored`.
   package mutating func takeChanged(_ body: (TopicCounters) -> Void) {
     for row in changed {
       rows[Int(row)].isChanged = false
@@ -199,16 +185,22 @@ package struct DeliveryCounters {
     var counters = counters(row)
     counters.pending = 0
     for offset in 0..<TopicCounters.stateStride {
-      let kept = stored[row * TopicCounters.stateStride + offset]
-      counters.pending += kept
-      var accepted = UInt64(bitPattern: kept)
-      for state in DeliveryState.allCases where state.isTerminal {
-        accepted &+= counters.cells[Int(state.rawValue) * TopicCounters.stateStride + offset]
-      }
-      let received = Int(DeliveryState.received.rawValue) * TopicCounters.stateStride
-      counters.cells[received + offset] = accepted
+      let unstored = max(0, unstored(row, offset))
+      counters.unstored[offset] = UInt64(unstored)
+      counters.pending += stored[row * TopicCounters.stateStride + offset] + unstored
     }
     return counters
+  }
+
+  /// Notifications of that push type and priority that have not ended and are not stored.
+  private func unstored(_ row: Int, _ offset: Int) -> Int64 {
+    let first = row * TopicCounters.cellCount + offset
+    var open: UInt64 = 0
+    for state in DeliveryState.allCases {
+      let number = cells[first + Int(state.rawValue) * TopicCounters.stateStride]
+      if state == .received { open &+= number } else if state.isTerminal { open &-= number }
+    }
+    return Int64(bitPattern: open) - stored[row * TopicCounters.stateStride + offset]
   }
 
   /// Marks all topics as changed: what was taken was not written.
@@ -218,14 +210,34 @@ package struct DeliveryCounters {
   package mutating func restore(_ counters: TopicCounters) {
     let row = row(counters.topic, counters.environment)
     rows[row].pending += counters.pending
-    for state in DeliveryState.allCases {
-      for offset in 0..<TopicCounters.stateStride {
+    for offset in 0..<TopicCounters.stateStride {
+      // Stored is accepted minus ended, without what was only in memory.
+      var kept = 0 &- counters.unstored[offset]
+      for state in DeliveryState.allCases {
         let cell = Int(state.rawValue) * TopicCounters.stateStride + offset
         let number = counters.cells[cell]
         cells[row * TopicCounters.cellCount + cell] &+= number
-        // Stored is accepted minus ended.
-        let change: UInt64 = state == .received ? number : state.isTerminal ? 0 &- number : 0
-        stored[row * TopicCounters.stateStride + offset] &+= Int64(bitPattern: change)
+        if state == .received { kept &+= number } else if state.isTerminal { kept &-= number }
+      }
+      stored[row * TopicCounters.stateStride + offset] &+= Int64(bitPattern: kept)
+    }
+  }
+
+  /// Counts what a crashed run had only in memory as discarded. Call it after `restore`, and after `count` for the
+  /// lines of that run's journals.
+  ///
+  /// The number follows from the others, so it includes notifications whose lines were lost.
+  package mutating func endUnstored() {
+    for row in rows.indices {
+      for offset in 0..<TopicCounters.stateStride {
+        let number = unstored(row, offset)
+        guard number != 0 else { continue }
+        // Fewer than none: an end in a journal, and a record of the version that counted no acceptance for it.
+        let state = number > 0 ? DeliveryState.discardedNotStored : .received
+        let cell = Int(state.rawValue) * TopicCounters.stateStride + offset
+        cells[row * TopicCounters.cellCount + cell] &+= number.magnitude
+        rows[row].pending -= number
+        markChanged(row)
       }
     }
   }

@@ -100,10 +100,12 @@ extension DataDirectory {
 
   /// A message with the number of lost notifications, if the store's counters show more pending than are stored.
   private static func shortfall(of count: Int, in store: RocksStore) -> [String] {
-    // The counters also count notifications as pending that only a session held.
+    // The counters also count as pending what only a session held, and what was never to be stored.
     guard let counters = try? store.readCounters(), let superseded = try? store.readSuperseded()
     else { return [] }
-    let pending = counters.reduce(0) { $0 + Int($1.counters.pending) } - superseded.count
+    let pending =
+      counters.reduce(0) { $0 + Int($1.counters.pending) - Int($1.counters.unstoredCount) }
+      - superseded.count
     guard pending > count else { return [] }
     return ["lost notifications, by the store's counters: \(pending - count) of \(pending)"]
   }

@@ -11,24 +11,31 @@ struct LedgerOpening {
   private let superseded: [(worker: UInt16, facts: NotificationFacts)]
   /// What the journals have of an earlier run, beyond the store.
   private let journaled: [JournaledLines]
+  /// What an earlier run had only in memory when it crashed, as far as its lines say.
+  private let unended: UnendedNotifications
   private let workerCount: Int
   /// Workers and acceptors, which follow on them.
   private let totalCount: Int
   /// Whether the counters are the first.
   private let isCounted: Bool
 
+  /// - Parameter recordsUnended: false for a canary of the simulation.
   /// - Throws: what keeps the store from being read.
   init(
-    _ store: any DurableStore, workers: Int, acceptors: Int = 0, journals: LedgerJournals
+    _ store: any DurableStore, workers: Int, acceptors: Int = 0, journals: LedgerJournals,
+    recordsUnended: Bool = true
   ) throws(StoreError) {
     self.store = store
     workerCount = workers
     totalCount = workers + acceptors
     rejections = try store.readRejections()
     superseded = try store.readSuperseded()
-    journaled = try JournaledLines.read(
-      journals, store, superseded: Set(superseded.map(\.facts.order)))
+    let traced = Set(superseded.map(\.facts.order))
+    journaled = try JournaledLines.read(journals, store, superseded: traced)
     let kept = try store.readCounters()
+    unended = try UnendedNotifications(
+      recordsUnended ? journaled : [], store, superseded: traced,
+      searchesLedger: recordsUnended && kept.contains { $0.counters.unstoredCount > 0 })
     isCounted = kept.isEmpty
     counters = kept.isEmpty ? try Self.counted(store) : kept
   }
@@ -57,8 +64,11 @@ struct LedgerOpening {
   }
 
   /// What worker `index` takes up: its own, and what belongs to workers that are no more.
+  ///
+  /// - Parameter milliseconds: Unix time of the start, when what an earlier run had in memory ends.
   func ledger(
-    for index: Int, _ configuration: ServerConfiguration, counters target: inout DeliveryCounters
+    for index: Int, _ configuration: ServerConfiguration, milliseconds: Int64,
+    counters target: inout DeliveryCounters
   ) throws(StoreError) -> WorkerLedger {
     guard index < workerCount else { return acceptorLedger(index) }
     // A store in memory has room for little, and nobody to read it from outside.
@@ -86,8 +96,9 @@ struct LedgerOpening {
     let mine = journaled.filter { Int($0.worker) % workerCount == index }
     ledger.finishedJournals = mine.filter { $0.worker != own?.worker }
     let lines = mine.flatMap(\.lines)
-    for line in lines { target.countJournaled(line.event) }
-    ledger.writer.recover(lines)
+    for line in lines { target.count(line.event.state, line.event.facts) }
+    target.endUnstored()
+    ledger.writer.recover(lines + ends(for: index, milliseconds: milliseconds))
     for row in superseded where Int(row.worker) % workerCount == index {
       ledger.staleKeys.append(SupersededRecord.key(worker: row.worker, order: row.facts.order))
     }
@@ -98,6 +109,17 @@ struct LedgerOpening {
       ledger.staleKeys.append(RejectionRecord.key(worker: row.worker, row.reason))
     }
     return ledger
+  }
+
+  /// Lines for what an earlier run had only in memory. The counters have all of it, with or without a line.
+  private func ends(for index: Int, milliseconds: Int64) -> [LedgerRecord] {
+    unended.found.lazy.filter { Int($0.worker) % workerCount == index }.map {
+      LedgerRecord(
+        milliseconds: milliseconds,
+        event: LedgerEvent(
+          state: .discardedNotStored, causeCode: LedgerCause.onlyInMemory.rawValue,
+          facts: $0.facts))
+    }
   }
 
   /// An acceptor refuses requests, and knows of no notification.

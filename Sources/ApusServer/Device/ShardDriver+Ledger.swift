@@ -19,7 +19,9 @@ extension ShardDriver {
   /// Goes on where an earlier run stopped.
   func restore(_ opening: LedgerOpening) throws(StoreError) {
     let configuration = worker.configuration
-    ledger = try opening.ledger(for: worker.index, configuration, counters: &shard.counters)
+    ledger = try opening.ledger(
+      for: worker.index, configuration, milliseconds: worker.wallMilliseconds,
+      counters: &shard.counters)
     shard.recordsEvents = configuration.ledger != .off
     for facts in opening.superseded(for: worker.index) { shard.endTraced(facts) }
   }

@@ -73,7 +73,7 @@ package struct LedgerJournals: Sendable {
 package struct JournaledLines: Sendable {
   /// The worker that wrote it.
   package let worker: UInt16
-  /// Without the ends that are undone: see `read`.
+  /// Without those that are undone: see `read`.
   package private(set) var lines: [LedgerRecord]
   /// The position after all of them.
   private let end: UInt64
@@ -82,7 +82,8 @@ package struct JournaledLines: Sendable {
   /// Reads all journals.
   ///
   /// A notification that ended is removed from the store with the next group. If that group was not written the store
-  /// still has it: it is pending, and ends again. Only that second end counts.
+  /// still has it: it is pending, and ends again. Only that second end counts. It may also have come back after its
+  /// end, as one whose successor could not be stored; then it counts as received already.
   ///
   /// - Parameter superseded: The orders of notifications of which the store has a trace.
   package static func read(
@@ -101,7 +102,7 @@ package struct JournaledLines: Sendable {
     let pending = try store.pendingOrders(of: found.flatMap(\.lines)).union(superseded)
     for index in found.indices {
       found[index].lines.removeAll {
-        $0.event.state.isTerminal && pending.contains($0.event.facts.order)
+        $0.event.state.opensOrEnds && pending.contains($0.event.facts.order)
       }
     }
     return found
@@ -125,13 +126,23 @@ package struct JournaledLines: Sendable {
 }
 
 extension StoreReader {
-  /// The orders of acceptance of notifications that end in `lines` and are still in the store.
+  /// The orders of acceptance of notifications that begin or end in `lines` and are still in the store.
   fileprivate func pendingOrders(of lines: [LedgerRecord]) throws(StoreError) -> Set<UInt64> {
-    let ended = lines.filter(\.event.state.isTerminal).map(\.event.facts)
-    let devices = Set(ended.map(\.device)).sorted { $0.rawValue < $1.rawValue }
-    let orders = Set(ended.map(\.order))
+    try pendingOrders(among: lines.lazy.filter(\.event.state.opensOrEnds).map(\.event.facts))
+  }
+
+  /// The orders of acceptance of those of the notifications that are in the store.
+  func pendingOrders(
+    among notifications: some Sequence<NotificationFacts>
+  ) throws(StoreError) -> Set<UInt64> {
+    var devices: Set<DeviceID> = []
+    var orders: Set<UInt64> = []
+    for facts in notifications {
+      devices.insert(facts.device)
+      orders.insert(facts.order)
+    }
     var pending: Set<UInt64> = []
-    try scanMailbox(of: devices) { _, _, value in
+    try scanMailbox(of: devices.sorted { $0.rawValue < $1.rawValue }) { _, _, value in
       guard let stored = try? StoredNotification(decoding: value),
         orders.contains(stored.fields.acceptanceOrder)
       else { return }
@@ -139,4 +150,9 @@ extension StoreReader {
     }
     return pending
   }
+}
+
+extension DeliveryState {
+  /// Whether a line with this state changes how many notifications are pending.
+  fileprivate var opensOrEnds: Bool { self == .received || isTerminal }
 }

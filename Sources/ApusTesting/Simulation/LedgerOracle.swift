@@ -2,23 +2,34 @@ import ApusModel
 import ApusServer
 import ApusStore
 
-/// Records which notifications ended while the service ran, and compares this with the ledger on the disk: a killed
-/// process must not lose an end, unless the notification is still stored and will end again.
+/// Records which notifications the service accepted and ended while it ran, and compares this with the ledger on the
+/// disk: a killed process must not lose an end, and what it had only in memory ends with the next start. Only what is
+/// still stored has no end, or will end again.
 final class LedgerOracle: LedgerWatcher, @unchecked Sendable {
   /// By order of acceptance: ends that the workers reported and the disk has not shown yet.
   private var awaited: Set<UInt64> = []
+  /// Accepted and not ended.
+  private var open: Set<UInt64> = []
   /// Ends from a killed or stopped process that must reach the disk.
   private var owed: Set<UInt64> = []
   private var position = LedgerPosition()
 
   func noted(_ events: [LedgerEvent], milliseconds: Int64) {
-    for event in events where event.state.isTerminal { awaited.insert(event.facts.order) }
+    for event in events {
+      if event.state == .received {
+        open.insert(event.facts.order)
+      } else if event.state.isTerminal {
+        open.remove(event.facts.order)
+        awaited.insert(event.facts.order)
+      }
+    }
   }
 
   /// The process ended. With a power loss, unsynced data may be lost.
   func serviceEnded(_ disk: some StoreReader, losesPower: Bool) {
     owed.formUnion(awaited)
-    awaited = []
+    owed.formUnion(open)
+    (awaited, open) = ([], [])
     if losesPower { owed = [] }
     readLedger(disk)
   }

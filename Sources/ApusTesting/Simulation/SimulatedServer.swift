@@ -30,6 +30,7 @@ final class SimulatedServer: @unchecked Sendable {
   /// Counts processes.
   private(set) var generation = 0
   private(set) var crashCount = 0
+  private(set) var powerLossCount = 0
   private(set) var stopCount = 0
   /// Since when it has been serving.
   private(set) var upSince: UInt64 = 0
@@ -47,6 +48,7 @@ final class SimulatedServer: @unchecked Sendable {
   var sharesFeedbackDesk = true
   var ignoresReloads = false
   var findsDormant = true
+  var recordsUnended = true
   /// The total of earlier processes.
   private var earlierDormancy = Dormancy()
 
@@ -114,7 +116,8 @@ final class SimulatedServer: @unchecked Sendable {
         configuration, doors: doors, trust: trust, store: store,
         journals: LedgerJournals(disk.journals(workers)), order: order,
         workerLoops: workerLoops, acceptorLoops: acceptorLoops, seed: random.next(),
-        sharesFeedbackDesk: sharesFeedbackDesk, findsDormant: findsDormant)
+        sharesFeedbackDesk: sharesFeedbackDesk, findsDormant: findsDormant,
+        recordsUnended: recordsUnended)
     } catch {
       return fail()
     }
@@ -160,6 +163,7 @@ final class SimulatedServer: @unchecked Sendable {
     trace("crash", losesPower ? 1 : 0, generation)
     disk.crash()
     if losesPower {
+      powerLossCount += 1
       disk.loseJournals()
       host.isOff = true
       network.loseService()

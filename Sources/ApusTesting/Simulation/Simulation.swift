@@ -133,6 +133,7 @@ package final class Simulation {
       workers: 1 + random.below(3), random: random.split())
     server.sharesFeedbackDesk = options.canary != .splitsDesks
     server.ignoresReloads = options.canary == .ignoresReloads
+    server.recordsUnended = options.canary != .forgetsUnstored
     server.findsDormant = options.canary != .losesDormant
     host.callsAllTaken = options.canary == .clearsUnread
     host.driftMillionths = Int64(random.between(0, 400)) - 200

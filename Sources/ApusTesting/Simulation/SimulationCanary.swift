@@ -14,6 +14,8 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case losesCounters = "loses-counters"
   /// Ledger lines that were not in the store are lost with the process.
   case losesJournals = "loses-journals"
+  /// What a killed process had only in memory gets no end in the ledger.
+  case forgetsUnstored = "forgets-unstored"
   /// The system reports everything written to a connection as arrived.
   case clearsUnread = "clears-unread"
   /// Each worker serves the feedback lists as if it were the only one.

@@ -21,7 +21,7 @@ struct CrashAccount {
     var device: Int
     /// The binary connection that it was sent on, which preserves order; nil for HTTP/2.
     var stream: Int?
-    /// False for expiration 0: it need not survive a kill.
+    /// False for expiration 0: it ends at the latest with the process of the service.
     var isStored: Bool
     /// Whether it has a collapse id. Of a device's notifications with one, the newest replaces the others.
     var collapses: Bool
@@ -60,6 +60,8 @@ struct CrashAccount {
     case twiceOnOneConnection(Int)
     case damaged(device: Int)
     case withoutFinalState(Int)
+    case unaccounted(Int)
+    case uncounted(Int)
     case unbalanced(topic: UInt32)
 
     var description: String {
@@ -73,6 +75,9 @@ struct CrashAccount {
       case .twiceOnOneConnection(let number): "\(number) arrived twice on one connection"
       case .withoutFinalState(let number):
         "\(number) was accepted, but has no final state in the ledger"
+      case .unaccounted(let number):
+        "\(number) was accepted with expiration 0, but its final state is neither in the ledger nor counted"
+      case .uncounted(let count): "the counters lack \(count) accepted notifications"
       case .unbalanced(let topic): "the counters of app \(topic) do not add up"
       case .damaged(let device): "device \(device) got a payload that was never sent"
       }
@@ -216,14 +221,34 @@ struct CrashAccount {
     }.sorted()
   }
 
-  /// Compares accepted notifications with the ids that have a final state in the ledger.
+  /// The final states in the ledger.
+  struct Ends {
+    var ids: Set<NotificationID> = []
+    /// The number of notifications that were discarded because they must not be stored.
+    var discarded: UInt64 = 0
+  }
+
+  /// Compares accepted notifications with the ids that have a final state in the ledger, and with the counters.
   ///
-  /// Notifications that must not be stored may be lost with the killed process.
-  mutating func compare(ended: Set<NotificationID>) {
-    for (number, entry) in entries.enumerated() where entry.outcome == .accepted && entry.isStored {
-      guard let id = entry.id, !ended.contains(id) else { continue }
-      violations.append(.withoutFinalState(number))
+  /// A notification with expiration 0 ends with the process that held it. The ledger names it where its id is known;
+  /// the counters include all of them.
+  mutating func compare(_ ends: Ends, counters: [TopicCounters]) {
+    var unrecorded: [Int] = []
+    for (number, entry) in entries.enumerated() where entry.outcome == .accepted {
+      guard let id = entry.id, !ends.ids.contains(id) else { continue }
+      if entry.isStored {
+        violations.append(.withoutFinalState(number))
+      } else {
+        unrecorded.append(number)
+      }
     }
+    let discarded = counters.reduce(0) { $0 &+ $1[.discardedNotStored] }
+    let countedOnly = Int(discarded) - Int(ends.discarded)
+    if unrecorded.count > countedOnly { violations += unrecorded.map { .unaccounted($0) } }
+    // Those that were not answered may be among the counted ones as well.
+    let lacking =
+      entries.count { $0.outcome == .accepted } - Int(counters.reduce(0) { $0 &+ $1.accepted })
+    if lacking > 0 { violations.append(.uncounted(lacking)) }
   }
 
   /// Checks that nothing is pending and that as many notifications ended as were accepted. Summed over all workers,
@@ -255,6 +280,7 @@ struct CrashAccount {
     var unknownDelivered = 0
     var lost = 0
     var withoutFinalState = 0
+    var unaccounted = 0
   }
 
   /// The totals; call it after `close`.
@@ -265,6 +291,7 @@ struct CrashAccount {
     totals.withoutFinalState = violations.count {
       if case .withoutFinalState = $0 { true } else { false }
     }
+    totals.unaccounted = violations.count { if case .unaccounted = $0 { true } else { false } }
     for entry in entries {
       totals.redelivered += max(0, entry.timesSeen - 1)
       switch entry.outcome {

@@ -38,7 +38,8 @@ struct CrashCommand {
       "replaced": totals.replaced, "not_stored": totals.notStored,
       "redelivered": totals.redelivered, "refused": totals.refused, "unanswered": totals.unknown,
       "unanswered_delivered": totals.unknownDelivered, "lost": totals.lost,
-      "without_final_state": totals.withoutFinalState, "violations": run.account.violations.count,
+      "without_final_state": totals.withoutFinalState, "unaccounted": totals.unaccounted,
+      "violations": run.account.violations.count,
     ]
     func member(_ key: String, _ count: Int) -> JSONObject.Member {
       JSONObject.Member(key: key, value: .integer(Int64(count)))
@@ -54,7 +55,7 @@ struct CrashCommand {
   private func judge(_ run: CrashRun, _ seed: UInt64) throws(CommandFailure) {
     let violations = run.account.violations.prefix(50).map { violation -> String in
       switch violation {
-      case .lost(let number), .withoutFinalState(let number):
+      case .lost(let number), .withoutFinalState(let number), .unaccounted(let number):
         "\(violation): \(run.account.entries[number])"
       default: "\(violation)"
       }

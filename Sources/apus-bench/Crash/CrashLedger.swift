@@ -7,13 +7,15 @@ extension CrashRun {
   func readLedger() throws {
     guard failures.isEmpty else { return }
     let store = try RocksFollower(data: setting.data)
-    var ended: Set<NotificationID> = []
+    var ends = CrashAccount.Ends()
     var position = LedgerPosition()
     let reading = try store.readLedger(LedgerQuery(), from: &position) { record in
-      if record.event.state.isTerminal { ended.insert(record.event.facts.id) }
+      if record.event.state.isTerminal { ends.ids.insert(record.event.facts.id) }
+      if record.event.state == .discardedNotStored { ends.discarded += 1 }
     }
     if reading.damagedRows > 0 { fail("damaged rows of the ledger: \(reading.damagedRows)") }
-    account.compare(ended: ended)
-    account.compare(counters: try store.readCounters().map(\.counters))
+    let counters = try store.readCounters().map(\.counters)
+    account.compare(ends, counters: counters)
+    account.compare(counters: counters)
   }
 }

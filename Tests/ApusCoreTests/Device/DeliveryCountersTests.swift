@@ -1,6 +1,7 @@
-import ApusCore
 import ApusModel
 import Testing
+
+@testable import ApusCore
 
 struct DeliveryCountersTests {
   func facts(
@@ -71,28 +72,64 @@ struct DeliveryCountersTests {
     }
   }
 
-  @Test("Notifications that are only in memory are not in the counters that survive a crash")
-  func durable() throws {
-    let topic = TopicKey(app: AppID(1))
-    var counters = DeliveryCounters()
-    for _ in 0..<5 { counters.count(.received, facts(topic)) }
-    counters.count(.delivered, facts(topic))
-    counters.count(.sent, facts(topic))
+  /// What a run that crashes now leaves in the store.
+  private func left(_ counters: inout DeliveryCounters) throws -> TopicCounters {
     var left: [TopicCounters] = []
     counters.takeChanged { left.append($0) }
-    let row = try #require(left.first)
-    #expect(left.count == 1 && !counters.hasChanged)
-    #expect(row.accepted == 1 && row.pending == 0 && row.isBalanced)
+    try #require(left.count == 1 && !counters.hasChanged)
+    return left[0]
+  }
+
+  @Test("The counters in the store tell stored notifications from those that are only in memory")
+  func durable() throws {
+    let facts = facts(TopicKey(app: AppID(1)))
+    var counters = DeliveryCounters()
+    for _ in 0..<5 { counters.count(.received, facts) }
+    counters.countStored(facts, 1)
+    counters.count(.delivered, facts)
+    counters.count(.sent, facts)
+    let row = try left(&counters)
+    #expect(row.accepted == 5 && row.pending == 4 && row.isBalanced)
+    #expect(row.unstoredCount == 3)
     #expect(row[.sent] == 1 && row[.delivered] == 1)
     // The next run continues from there.
     var next = DeliveryCounters()
     next.restore(row)
     next.restore(row)
-    #expect(next.snapshot().first?.accepted == 2)
+    #expect(next.storedCount == 2)
+    #expect(next.snapshot().first?.accepted == 10)
     #expect(next.snapshot().first?.isBalanced == true)
     #expect(next.states[Int(DeliveryState.delivered.rawValue)] == 2)
     #expect(!next.hasChanged)
     next.markAllChanged()
     #expect(next.hasChanged)
+  }
+
+  @Test("What a crashed run had only in memory counts as discarded, unless a journal has its end")
+  func endUnstored() throws {
+    let facts = facts(TopicKey(app: AppID(1)))
+    var counters = DeliveryCounters()
+    for _ in 0..<4 { counters.count(.received, facts) }
+    counters.countStored(facts, 1)
+    var next = DeliveryCounters()
+    next.restore(try left(&counters))
+    // From its journal: the end of one of the three, and the acceptance of a further one.
+    next.count(.delivered, facts)
+    next.count(.received, facts)
+    next.endUnstored()
+    let row = try left(&next)
+    #expect(row.accepted == 5 && row[.delivered] == 1 && row[.discardedNotStored] == 3)
+    #expect(row.pending == 1 && row.unstoredCount == 0 && row.isBalanced)
+    next.endUnstored()
+    #expect(!next.hasChanged)
+  }
+
+  @Test("An end whose acceptance an earlier version did not count brings it")
+  func endWithoutAcceptance() throws {
+    var next = DeliveryCounters()
+    next.count(.delivered, facts(TopicKey(app: AppID(1))))
+    next.endUnstored()
+    let row = try left(&next)
+    #expect(row.accepted == 1 && row[.delivered] == 1 && row.pending == 0 && row.isBalanced)
   }
 }

@@ -29,6 +29,7 @@ extension ShardModel {
     renewShard()
     shard.retentions = retentions
     for counters in durable.values { shard.counters.restore(counters) }
+    shard.counters.endUnstored()
     for facts in traces.values { shard.endTraced(facts) }
     staleTraces = Array(traces.values)
   }

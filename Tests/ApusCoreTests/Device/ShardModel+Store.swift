@@ -159,8 +159,9 @@ extension ShardModel {
     }
     for topic in Set(kept.keys).union(durable.keys) {
       let counters = durable[topic]
-      if counters?.pending ?? 0 != kept[topic] ?? 0 {
-        fault("\(kept[topic] ?? 0) are stored, \(counters?.pending ?? 0) are counted as such")
+      let counted = (counters?.pending ?? 0) - Int64(counters?.unstoredCount ?? 0)
+      if counted != kept[topic] ?? 0 {
+        fault("\(kept[topic] ?? 0) are stored, \(counted) are counted as such")
       }
       if counters?.isBalanced == false { fault("the durable counters are out of balance") }
     }
