@@ -220,7 +220,7 @@ struct CrashAccountTests {
     #expect(account.totals.withoutFinalState == 2)
   }
 
-  @Test("A notification with expiration 0 has a final state in the ledger, or is counted as discarded")
+  @Test("A notification with expiration 0 has a final state in the ledger, or counts as discarded")
   func discarded() {
     for (recorded, counted, isMissing) in [(1, 1, true), (1, 2, true), (1, 3, false)] {
       var account = account()
