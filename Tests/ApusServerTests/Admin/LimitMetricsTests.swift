@@ -39,53 +39,6 @@ struct LimitMetricsTests {
     #expect(try bench.metric(#"apus_connections_refused_total{what="no_descriptor"}"#) == 0)
   }
 
-  @Test("Connections that find no descriptor are counted, and lines say how many there were")
-  func noDescriptor() async {
-    // In a process of its own: the limit applies to the whole process.
-    await #expect(processExitsWith: .success) {
-      let bench = try MonitoredService()
-      let address = bench.service.address(.courier)
-      // The system's files in use, and some for those who open one in passing.
-      var limit = rlimit(rlim_cur: 256, rlim_max: 256)
-      try #require(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
-      var held: [Int32] = []
-      /// Connects with the last free descriptor; whether the service closed the connection.
-      func isRefused() throws -> Bool {
-        while case let descriptor = open("/dev/null", O_RDONLY), descriptor >= 0 {
-          held.append(descriptor)
-        }
-        close(held.removeLast())
-        let client = socket(address.systemFamily, Int32(SOCK_STREAM.rawValue), 0)
-        guard client >= 0 else { return false }
-        defer { close(client) }
-        try #require(address.withSystemAddress { Glibc.connect(client, $0, $1) } == 0)
-        var patience = timeval(tv_sec: 0, tv_usec: 500_000)
-        let size = socklen_t(MemoryLayout<timeval>.size)
-        try #require(setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, size) == 0)
-        var byte: UInt8 = 0
-        return read(client, &byte, 1) == 0
-      }
-      // Threads of the process open files of their own in passing, and may take the last descriptor or free one.
-      var refusedCount = 0
-      for _ in 0..<100 where refusedCount < 3 { refusedCount += try isRefused() ? 1 : 0 }
-      try #require(refusedCount == 3)
-      for descriptor in held { close(descriptor) }
-      let counted = #"apus_connections_refused_total{what="no_descriptor"}"#
-      let rested = #"apus_listener_rests_total{reason="no_descriptor"}"#
-      let metrics = try bench.metrics()
-      let refused = try #require(metrics[counted].flatMap { Int($0) })
-      let rests = try #require(metrics[rested].flatMap { Int($0) })
-      try #require(refused >= 3)
-      let event = "connections refused, no descriptor is free"
-      // The second line comes ten seconds after the first.
-      try waitUntil("lines about all of them") {
-        bench.sum("count", of: event) == refused + rests
-      }
-      try #require((1...2).contains(bench.lines.all(event).count))
-      bench.service.stop()
-    }
-  }
-
   @Test("Refused streams are counted, and lines say whose they were and how many")
   func refusedStreams() throws {
     let bench = try MonitoredService()
@@ -132,29 +85,6 @@ struct LimitMetricsTests {
     #expect(try bench.ended("flood") == 1)
     #expect(bench.lines.all("provider ended for too many frames peer=127.0.0.1").count == 1)
     #expect(bench.lines.all("provider ended by a protocol error").isEmpty)
-  }
-
-  @Test("A provider with too many rejected requests is counted once, and not as a flood")
-  func errors() throws {
-    let bench = try MonitoredService()
-    defer { bench.service.stop() }
-    let client = try bench.service.provider(
-      identity: bench.service.directory.providerIdentity())
-    let headers = bench.service.pushHeaders(to: "ab", authorization: nil)
-    var goAways: [RawGoAway] = []
-    // A bad device token counts twice.
-    for _ in 0..<Limits.errorsPerConnection / 500 where goAways.isEmpty {
-      let streams = (0..<500).map { _ in client.takeStream() }
-      try client.tls.send(
-        streams.flatMap { HTTP2Frame.headers($0, headers, endsStream: true).bytes })
-      // Unanswered once the connection has ended.
-      try? client.ping()
-      goAways = client.received.compactMap(\.goAway)
-    }
-    #expect(goAways.map(\.debugData) == [#"{"reason":"TooManyRequests"}"#])
-    #expect(try bench.ended("errors") == 1)
-    #expect(try bench.ended("flood") == 0)
-    #expect(bench.lines.all("provider makes too many errors peer=127.0.0.1").count == 1)
   }
 
   @Test("Peers that leave a handshake or a connect message out are counted when their time is over")
