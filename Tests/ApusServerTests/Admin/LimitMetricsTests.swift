@@ -87,6 +87,31 @@ struct LimitMetricsTests {
     #expect(bench.lines.all("provider ended by a protocol error").isEmpty)
   }
 
+  @Test("A provider with too many rejected requests is counted once, and not as a flood")
+  func errors() throws {
+    let bench = try MonitoredService()
+    defer { bench.service.stop() }
+    let client = try bench.service.provider(
+      identity: bench.service.directory.providerIdentity())
+    // The usual window takes 2,400 answers; then requests would remain open, and further ones be refused.
+    try client.send(.windowUpdate(0, by: 1 << 20))
+    let headers = bench.service.pushHeaders(to: "ab", authorization: nil)
+    var goAways: [RawGoAway] = []
+    // A bad device token counts twice. On a slow machine some errors are forgiven meanwhile.
+    for _ in 0..<Limits.errorsPerConnection / 100 where goAways.isEmpty {
+      let streams = (0..<500).map { _ in client.takeStream() }
+      try client.tls.send(
+        streams.flatMap { HTTP2Frame.headers($0, headers, endsStream: true).bytes })
+      // Unanswered once the connection has ended.
+      try? client.ping()
+      goAways = client.received.compactMap(\.goAway)
+    }
+    #expect(goAways.map(\.debugData) == [#"{"reason":"TooManyRequests"}"#])
+    #expect(try bench.ended("errors") == 1, "\(bench.lines.all("provider"))")
+    #expect(try bench.ended("flood") == 0)
+    #expect(bench.lines.all("provider ended after too many errors peer=127.0.0.1").count == 1)
+  }
+
   @Test("Peers that leave a handshake or a connect message out are counted when their time is over")
   func times() throws {
     let bench = try MonitoredService()
