@@ -78,18 +78,18 @@ package final class RawCourierClient {
     return frame
   }
 
-  /// The next frame, which must have this command.
+  /// The next frame, which must have this command. Frames of the command `skipping` may come before it.
   package func expect(
-    _ command: UInt8, deadline: Deadline = Deadline()
+    _ command: UInt8, skipping skipped: UInt8? = nil, deadline: Deadline = Deadline()
   ) throws -> RawCourierFrame {
     let what = "a frame of command \(command)"
-    guard let frame = try nextFrame(deadline: deadline, awaiting: what) else {
-      throw RawFault.ended(tls.end ?? .endOfStream, awaiting: what)
+    while let frame = try nextFrame(deadline: deadline, awaiting: what) {
+      if frame.command == command { return frame }
+      guard frame.command == skipped else {
+        throw RawFault.unexpected("received \(frame) instead of \(what)")
+      }
     }
-    guard frame.command == command else {
-      throw RawFault.unexpected("received \(frame) instead of \(what)")
-    }
-    return frame
+    throw RawFault.ended(tls.end ?? .endOfStream, awaiting: what)
   }
 
   /// Reads until the connection ends; returns the frames read and the kind of end. Closes this side too.
