@@ -71,6 +71,9 @@ public struct TopicCounters: Sendable, Hashable {
     DeliveryState.allCases.reduce(0) { $1.isTerminal ? $0 &+ self[$1] : $0 }
   }
 
+  /// Pending notifications that the store has, or has a trace of.
+  public var pendingInStore: Int64 { pending - Int64(unstoredCount) }
+
   /// Pending notifications that the store does not have.
   public var unstoredCount: UInt64 { unstored.reduce(0, &+) }
 

@@ -103,9 +103,7 @@ extension DataDirectory {
     // The counters also count as pending what only a session held, and what was never to be stored.
     guard let counters = try? store.readCounters(), let superseded = try? store.readSuperseded()
     else { return [] }
-    let pending =
-      counters.reduce(0) { $0 + Int($1.counters.pending) - Int($1.counters.unstoredCount) }
-      - superseded.count
+    let pending = counters.reduce(0) { $0 + Int($1.counters.pendingInStore) } - superseded.count
     guard pending > count else { return [] }
     return ["lost notifications, by the store's counters: \(pending - count) of \(pending)"]
   }

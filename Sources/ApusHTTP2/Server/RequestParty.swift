@@ -27,6 +27,4 @@ package struct RequestParty: Hashable, Sendable {
 
   /// For sessions outside a service, all of which are one team's.
   package static let sole = RequestParty.team(high: 0, low: 0)
-
-  var isTrusted: Bool { strangersEnvironment == nil }
 }

@@ -147,7 +147,7 @@ extension Simulation {
     for topic in counters {
       let place = FeedbackTopic(topic: topic.topic, environment: topic.environment)
       let count = stored.removeValue(forKey: place) ?? 0
-      let pending = topic.pending - Int64(topic.unstoredCount)
+      let pending = topic.pendingInStore
       if pending != count || !topic.isBalanced {
         oracle.violated(
           "law 4: of app \(topic.topic.app.rawValue) \(count) would be stored after a crash, "

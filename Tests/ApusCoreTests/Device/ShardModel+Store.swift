@@ -159,7 +159,7 @@ extension ShardModel {
     }
     for topic in Set(kept.keys).union(durable.keys) {
       let counters = durable[topic]
-      let counted = (counters?.pending ?? 0) - Int64(counters?.unstoredCount ?? 0)
+      let counted = counters?.pendingInStore ?? 0
       if counted != kept[topic] ?? 0 {
         fault("\(kept[topic] ?? 0) are stored, \(counted) are counted as such")
       }
