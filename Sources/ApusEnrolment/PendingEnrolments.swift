@@ -133,7 +133,7 @@ package struct PendingEnrolments: Sendable {
   func remove(_ key: String) throws {
     // The record first: without it the others are nothing.
     let files = [recordFile(key), certificateFile(key), rejectionFile(key), requestFile(key)]
-    // Most keys have none, and then nobody waits for the lock.
+    // Most keys have no files. Then the lock is not taken, because taking it may mean waiting.
     guard files.contains(where: Files.exists) else { return }
     // An approval between two of them would leave a certificate for whatever the key asks for next.
     try directory.changing {

@@ -4,8 +4,8 @@ import ApusTrust
 
 /// The certificates that devices were given by renewal and that may still be valid, so that each has two at most.
 ///
-/// A file for each device, PEM, the oldest first. The enrolment thread alone writes here, so what it has read stays
-/// true; it takes the lock of the data directory so that whoever holds that finds nothing changing.
+/// A file for each device, PEM, the oldest first. Only the enrolment thread writes here, so what it has read stays
+/// true. It takes the lock of the data directory, so nothing changes while another process holds that lock.
 struct RenewedCertificates: Sendable {
   let directory: DataDirectory
 

@@ -22,7 +22,7 @@ struct EnrolmentLockTests {
     key = try .generateP256()
   }
 
-  /// Whether `body` takes the lock: whoever takes it makes the file.
+  /// Whether `body` takes the lock. Taking it creates the file.
   private func locks(_ body: () throws -> Void) throws -> Bool {
     Files.remove(data.lockFile)
     try body()

@@ -1,7 +1,7 @@
 import ApusModel
 
-/// Tells when the memory of a crowd's handshakes is to be given back, as the crowd has gone by: the heap keeps what was
-/// freed, 20 KB for each that was under way at once, and a worker that has its devices again needs none of it.
+/// Decides when to return the memory of a crowd's handshakes to the system. The heap keeps what was freed, 20 KB for
+/// each handshake in progress at the same time, and a worker whose devices have reconnected needs none of it.
 struct HeapAfterCrowd {
   private var steps = 0
   /// The most steps in one window since that was last so.
@@ -13,7 +13,7 @@ struct HeapAfterCrowd {
   mutating func turnEnded(nowSeconds: UInt64) -> Bool {
     guard nowSeconds >= windowEndSeconds else { return false }
     most = max(most, steps)
-    // While as many come as before, what they freed is what the next ones take.
+    // As long as the crowd continues, the next handshakes reuse what the last ones freed.
     let isGone = most >= Limits.handshakesOfCrowd && steps <= most / 4
     if isGone { most = steps }
     steps = 0
