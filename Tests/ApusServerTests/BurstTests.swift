@@ -17,9 +17,9 @@ struct BurstTests {
 
   private static let count = 10_000
 
-  /// Receives and acknowledges everything.
-  private func takeAll() throws -> [[UInt8]?] {
-    try (0..<Self.count).map { _ in
+  /// Receives and acknowledges that many.
+  private func take(_ count: Int = count) throws -> [[UInt8]?] {
+    try (0..<count).map { _ in
       let notification = try device.notification()
       try device.acknowledge(notification)
       return notification[3]
@@ -53,12 +53,36 @@ struct BurstTests {
     let identity = try service.directory.providerIdentity()
     let client = try service.gateway(listener: 0, identity: identity)
     try client.send(frames, GatewayFrame.knownBad(0xbad))
-    #expect(try takeAll() == payloads)
+    #expect(try take() == payloads)
     try expectEnd(client, GatewayFrame.packet(2, 0xbad))
     let counts = service.service.counts()
     #expect(counts[.received] == UInt64(Self.count))
     #expect(counts[.replaced] ?? 0 == 0)
     #expect(counts[.discardedNotStored] ?? 0 == 0)
+  }
+
+  @Test("10,000 frames that may wait for an idle device arrive", arguments: [5, 1] as [UInt8])
+  func idle(priority: UInt8) throws {
+    defer { service.stop() }
+    try device.client.send(RawCourierFrame(0x14, (1, [0]), (2, [0x7f, 0xff, 0xff, 0xff])))
+    try device.settle()
+    let token = hex(token)
+    let payloads = (0..<Self.count).map { GatewayFrame.payload("\($0)") }
+    let frames = payloads.enumerated().flatMap { index, payload in
+      GatewayFrame.framed(UInt32(index), token, payload, priority: priority)
+    }
+    let client = try service.gateway(
+      listener: 0, identity: service.directory.providerIdentity())
+    try client.send(frames, GatewayFrame.knownBad(0xbad))
+    // All but the last ones leave early, a full list at a time.
+    let early = Self.count - Self.count % Limits.courierQueueFrames
+    let first = try take(early)
+    try device.client.send(RawCourierFrame(0x14, (1, [1])))
+    #expect(try first + take(Self.count - early) == payloads)
+    try expectEnd(client, GatewayFrame.packet(2, 0xbad))
+    let counts = service.service.counts()
+    #expect(counts[.delivered] == UInt64(Self.count))
+    #expect(counts[.replaced] ?? 0 == 0)
   }
 
   @Test("10,000 requests arrive, ten connections at a time", arguments: [0, 3600, nil] as [Int64?])
@@ -79,7 +103,7 @@ struct BurstTests {
     let streams = try zip(providers, payloads).map { provider, payloads in
       try payloads.map { try provider.request(headers, body: $0) }
     }
-    let came = try takeAll().compactMap(\.self)
+    let came = try take().compactMap(\.self)
     #expect(Set(came) == Set(payloads.joined()))
     for payloads in payloads {
       let own = Set(payloads)
