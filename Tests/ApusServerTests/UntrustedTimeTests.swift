@@ -41,8 +41,9 @@ struct UntrustedTimeTests {
     #expect(bench.worker.connectionCount == 0)
   }
 
+  /// Of 2,000 places for an acceptor, 16 of 17 are for one environment: 1,883.
   @Test(
-    "2,000 handshakes may wait for their peers; for one more the oldest ends after 4 seconds")
+    "1,883 handshakes of one environment may wait for their peers; then the oldest ends after 4 s")
   func halfOpen() throws {
     let bench = try SteppedBench(.provider)
     let hello = try bench.clientHello()
@@ -53,12 +54,12 @@ struct UntrustedTimeTests {
     }
     let first = begin()
     bench.advance(toMilliseconds: 500)
-    let others = (1..<2000).map { _ in begin() }
+    let others = (1..<1883).map { _ in begin() }
     #expect(others.allSatisfy(bench.isAnswered))
     let (late, later) = (begin(), begin())
     bench.advance(toMilliseconds: 3_999)
     #expect(!bench.isAnswered(late) && !bench.isAnswered(later))
-    #expect(bench.worker.connectionCount == 2002)
+    #expect(bench.worker.connectionCount == 1885)
     bench.advance(toMilliseconds: 4_000)
     #expect(bench.isClosed(first) && bench.isAnswered(late) && !bench.isAnswered(later))
     // The next ones began half a second later.
@@ -66,7 +67,7 @@ struct UntrustedTimeTests {
     #expect(!others.contains(where: bench.isClosed) && !bench.isAnswered(later))
     bench.advance(toMilliseconds: 4_500)
     #expect(others.filter(bench.isClosed) == [others[0]] && bench.isAnswered(later))
-    #expect(bench.worker.connectionCount == 2000)
+    #expect(bench.worker.connectionCount == 1883)
   }
 
   @Test("A device has 10 seconds from the handshake to its first frame")

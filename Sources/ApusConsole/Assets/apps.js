@@ -27,7 +27,7 @@ export class Apps extends Pane {
 
   async update() {
     const [{ apps }, { teams }] = await Promise.all([get('/apps'), get('/teams')])
-    fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', 'Pushes to invalid tokens', ''], apps.map((app) => [
+    fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', 'Pushes to dead tokens', ''], apps.map((app) => [
       plain(app.topic), app.team, app.retain && plain(app.retain), count(app.dead_token_pushes),
       button('Remove', () => this.#remove(app.topic),
         { class: 'small quiet danger', data: { needs: 'trust' }, 'aria-label': `Remove ${app.topic}` }),

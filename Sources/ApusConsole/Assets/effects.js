@@ -28,7 +28,7 @@ export const EFFECTS = {
   delay: { label: 'Respond late',
     fields: [{ key: 'milliseconds', label: 'Milliseconds', kind: 'number', value: '2000' }] },
   noAnswer: { label: 'Never respond', fields: [] },
-  deadToken: { label: 'Invalid token', note: 'Responds 410; the feedback service lists the token.',
+  deadToken: { label: 'Dead token', note: 'Responds 410; the feedback service lists the token.',
     fields: [{ key: 'timestampMilliseconds', label: 'Since, Unix milliseconds', kind: 'number',
       placeholder: 'now' }] },
   resetStream: { label: 'Reset the stream',

@@ -45,9 +45,20 @@ package final class ConnectedDevice {
   }
 
   /// Waits until everything sent before has been processed.
+  ///
+  /// A filter that opens topics is answered when it is written, which may be before or after the answer to this.
   package func settle() throws {
     try client.send(RawCourierFrame(0x0f, (1, [0, 0])))
-    _ = try client.expect(0x10)
+    let what = "a frame of command 16"
+    while true {
+      guard let frame = try client.nextFrame(awaiting: what) else {
+        throw RawFault.ended(client.tls.end ?? .endOfStream, awaiting: what)
+      }
+      if frame.command == 0x10 { return }
+      guard frame.command == 0x0e else {
+        throw RawFault.unexpected("received \(frame) instead of \(what)")
+      }
+    }
   }
 
   package static func hash(_ topic: String) -> [UInt8] { SHA1Digest.of(Array(topic.utf8).span) }

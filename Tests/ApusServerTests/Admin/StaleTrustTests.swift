@@ -23,7 +23,7 @@ struct StaleTrustTests {
     #expect((0...60).contains(TestDirectory.nowSeconds - since))
     // It goes on with what it has.
     let ready = try bench.get("readyz")
-    let sign = "trust data is not current since "
+    let sign = "trust data is stale since "
     #expect(ready.hasPrefix("ready\nwarning: \(sign)"))
     #expect(ready.contains("directory.conf"), "\(ready)")
     let status = try bench.json("v1", "status")
