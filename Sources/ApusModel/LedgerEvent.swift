@@ -63,7 +63,7 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
     case .none: ""
     case .deviceAway: "the device is not connected"
     case .topicHeldBack: "the device's filter holds the topic back"
-    case .queueFull: "the device's queue is full"
+    case .queueFull: "the device does not respond, and its queue is full"
     case .deviceIdle: "the device saves power"
     case .connectionEnded: "the connection ended before the device acknowledged it"
     case .foundInStore: "a write that was reported as failed had stored it"

@@ -223,10 +223,10 @@ public enum Limits {
   public static let courierWindowBytes = 128 * 1024
   /// Notifications queued behind the window of a connected device before its providers are held back.
   public static let courierQueueFrames = 1024
-  /// The same including those whose providers have been held back for long enough: bursts of 16 providers. Beyond it a
-  /// notification is handled as for an offline device, and HTTP/2 requests are answered 429.
+  /// The same including those whose providers have been held back for long enough: bursts of 16 providers. Beyond it
+  /// binary connections are not read until there is space, and HTTP/2 requests wait for it for a limited time.
   public static let courierCrowdedFrames = 16_384
-  /// Unanswered HTTP/2 requests that wait for one connected device; further ones are answered 429. More than
+  /// Unanswered HTTP/2 requests that wait for one connected device; further ones are answered 503. More than
   /// `openRequests` of two workers, so ten connections with all their streams fit. Frames of the binary interface are
   /// bounded by `binaryWindowFrames` for each connection.
   public static let heldBackNotifications = 65_536
@@ -248,12 +248,17 @@ public enum Limits {
   /// connection, a device that acknowledges slowly delays what follows a window of its frames by this much. Providers
   /// were seen to give up after 10 s and more.
   public static let heldBackMilliseconds: UInt64 = 5_000
-  /// The same once the crowded room is full: below `answerSeconds`.
+  /// Milliseconds for which an HTTP/2 request is held back once the crowded queue is full, although the device
+  /// acknowledges; then it is answered 503. Below `answerSeconds`, whose 503 could not tell that nothing was accepted.
   public static let heldBackAtMostMilliseconds: UInt64 = 20_000
   /// Milliseconds without an acknowledgement, while one is due, after which a device counts as stalled: HTTP/2
-  /// requests that find its queue full are answered 429, and frames of the binary interface no longer wait. A
+  /// requests that find its queue full are answered 429, and frames of the binary interface crowd into it at once. A
   /// connection that loses packets needs some seconds (RFC 6298: the first retransmissions wait for 1, 2 and 4 s).
   public static let courierStallMilliseconds: UInt64 = 10_000
+  /// The same after which it counts as unresponsive: what is accepted from then on, and no longer fits into its crowded
+  /// queue, is handled as for an offline device. Until then the frames are not accepted, and the binary connection
+  /// with what follows them is not read. As long as a silent device stays connected (`courierAcknowledgeSeconds`).
+  public static let courierUnresponsiveMilliseconds = 1000 * UInt64(courierAcknowledgeSeconds)
   /// Milliseconds after which notifications held for an idle device are sent as a burst of their own.
   public static let burstMilliseconds: UInt64 = 300_000
   /// Background pushes of one app to an idle device, as a burst and per hour. "Pushing background updates to your

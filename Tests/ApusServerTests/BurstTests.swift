@@ -17,9 +17,9 @@ struct BurstTests {
 
   private static let count = 10_000
 
-  /// Receives and acknowledges everything.
-  private func takeAll() throws -> [[UInt8]?] {
-    try (0..<Self.count).map { _ in
+  /// Receives and acknowledges that many.
+  private func take(_ count: Int = count) throws -> [[UInt8]?] {
+    try (0..<count).map { _ in
       let notification = try device.notification()
       try device.acknowledge(notification)
       return notification[3]
@@ -53,7 +53,7 @@ struct BurstTests {
     let identity = try service.directory.providerIdentity()
     let client = try service.gateway(listener: 0, identity: identity)
     try client.send(frames, GatewayFrame.knownBad(0xbad))
-    #expect(try takeAll() == payloads)
+    #expect(try take() == payloads)
     try expectEnd(client, GatewayFrame.packet(2, 0xbad))
     let counts = service.service.counts()
     #expect(counts[.received] == UInt64(Self.count))
@@ -64,29 +64,61 @@ struct BurstTests {
   @Test("10,000 requests arrive, ten connections at a time", arguments: [0, 3600, nil] as [Int64?])
   func http2(expiresInSeconds: Int64?) throws {
     defer { service.stop() }
-    let connections = 10
-    let share = Self.count / connections
-    let identity = try service.directory.providerIdentity()
     var headers = service.pushHeaders(to: token, authorization: nil)
     if let expiresInSeconds {
       let time = expiresInSeconds == 0 ? 0 : TestDirectory.nowSeconds + expiresInSeconds
       headers = headers.setting("apns-expiration", "\(time)")
     }
-    let providers = try (0..<connections).map { _ in try service.provider(identity: identity) }
-    let payloads = (0..<connections).map { connection in
-      (0..<share).map { Array(#"{"aps":{"alert":"\#(connection) \#($0)"}}"#.utf8) }
+    let requests = try send(headers)
+    try expect(take(), requests)
+  }
+
+  @Test("10,000 requests that may wait for an idle device arrive", arguments: ["5", "1"])
+  func idle(priority: String) throws {
+    defer { service.stop() }
+    try device.client.send(RawCourierFrame(0x14, (1, [0]), (2, [0x7f, 0xff, 0xff, 0xff])))
+    try device.settle()
+    let requests = try send(
+      service.pushHeaders(to: token, authorization: nil).setting("apns-priority", priority))
+    // All but the last ones leave early, a full list at a time.
+    let early = Self.count - Self.count % Limits.courierQueueFrames
+    let first = try take(early)
+    try device.client.send(RawCourierFrame(0x14, (1, [1])))
+    try expect(first + take(Self.count - early), requests)
+    #expect(service.service.counts()[.replaced] ?? 0 == 0)
+  }
+
+  /// The requests of one connection.
+  private struct Requests {
+    var provider: RawHTTP2Client
+    var payloads: [[UInt8]]
+    var streams: [UInt32]
+  }
+
+  /// Sends as many requests on each of ten connections.
+  private func send(_ headers: [RawHeader]) throws -> [Requests] {
+    let connections = 10
+    let identity = try service.directory.providerIdentity()
+    return try (0..<connections).map { connection in
+      let provider = try service.provider(identity: identity)
+      let payloads = (0..<Self.count / connections).map {
+        Array(#"{"aps":{"alert":"\#(connection) \#($0)"}}"#.utf8)
+      }
+      let streams = try payloads.map { try provider.request(headers, body: $0) }
+      return Requests(provider: provider, payloads: payloads, streams: streams)
     }
-    let streams = try zip(providers, payloads).map { provider, payloads in
-      try payloads.map { try provider.request(headers, body: $0) }
-    }
-    let came = try takeAll().compactMap(\.self)
-    #expect(Set(came) == Set(payloads.joined()))
-    for payloads in payloads {
-      let own = Set(payloads)
-      #expect(came.filter(own.contains) == payloads)
-    }
-    for (provider, streams) in zip(providers, streams) {
-      for stream in streams { #expect(try provider.response(to: stream).status == 200) }
+  }
+
+  /// Everything came, in the order of each connection, and was answered 200.
+  private func expect(_ came: [[UInt8]?], _ requests: [Requests]) throws {
+    let came = came.compactMap(\.self)
+    #expect(Set(came) == Set(requests.flatMap(\.payloads)))
+    for requests in requests {
+      let own = Set(requests.payloads)
+      #expect(came.filter(own.contains) == requests.payloads)
+      for stream in requests.streams {
+        #expect(try requests.provider.response(to: stream).status == 200)
+      }
     }
     #expect(service.service.counts()[.delivered] == UInt64(Self.count))
   }

@@ -52,6 +52,39 @@ struct SilenceTests {
   }
 }
 
+/// A binary connection is read again at the latest when a device has acknowledged nothing for 60 s.
+@Suite("A device that is stuck")
+struct StuckDeviceTests {
+  private static let count = 2_000
+  private static let tomorrow = UInt32(1_800_086_400)
+
+  @Test(
+    "A burst arrives once and in order when the device acknowledges after 50 s",
+    arguments: [0, tomorrow])
+  func resumes(expiration: UInt32) throws {
+    let report = try StuckDevice().run(
+      count: Self.count, expiration: expiration, silentSeconds: 50, seconds: 100)
+    #expect(report.arrived == Array(1...Self.count))
+    let seconds = try #require(report.secondsToNeighbour)
+    #expect((50...60).contains(seconds), "\(seconds)")
+    #expect(report.isProviderConnected && report.packets.isEmpty)
+  }
+
+  @Test("Another device's notification on the same connection waits for 60 s at most")
+  func neighbour() throws {
+    let report = try StuckDevice().run(
+      count: 2 * Self.count, expiration: Self.tomorrow, silentSeconds: 150, seconds: 200)
+    // The service's clock counts in seconds, and packets take some time.
+    let seconds = try #require(report.secondsToNeighbour)
+    #expect((58...64).contains(seconds), "\(seconds)")
+    #expect(report.isProviderConnected && report.packets.isEmpty)
+    // All that was accepted within the minute arrives, and of the rest what fitted, and the newest from the store.
+    #expect(report.arrived.starts(with: 1...100))
+    #expect(zip(report.arrived, report.arrived.dropFirst()).allSatisfy(<))
+    #expect(report.arrived.last == 2 * Self.count)
+  }
+}
+
 @Suite("A client without credentials")
 struct UntrustedProviderTests {
   @Test(

@@ -44,18 +44,34 @@ package struct Answer: Sendable, Equatable {
   }
 }
 
-/// The decision for a provider.
+/// The decision for a provider, or, for a frame of the binary interface, a notice ahead of it.
 package struct Verdict: Sendable, Equatable {
+  package enum Notice: UInt8, Sendable {
+    /// One device gets more than its rate: the reader should slow down.
+    case flood
+    /// The device's queue is full: the decision comes when the device has made progress, or has made none for
+    /// `Limits.courierUnresponsiveMilliseconds`.
+    case heldBack
+    /// No longer held back: the decision is due as for any other frame.
+    case admitted
+  }
+
   package var answer: Answer
   /// Nil if the notification was accepted.
   package var rejection: Rejection?
-  /// Not a decision yet: asks the reader of a flood for one device to slow down.
-  package var asksForPause: Bool
+  /// Set if this is not a decision yet.
+  package var notice: Notice?
 
-  package init(answer: Answer, rejection: Rejection?, asksForPause: Bool = false) {
+  package init(answer: Answer, rejection: Rejection?) {
     self.answer = answer
     self.rejection = rejection
-    self.asksForPause = asksForPause
+    notice = nil
+  }
+
+  package init(answer: Answer, notice: Notice) {
+    self.answer = answer
+    rejection = nil
+    self.notice = notice
   }
 }
 

@@ -10,6 +10,9 @@ package import ApusModel
 // priority 1  | sent   | when it is active                       | when it is active
 //
 // For nonwaking and opportunistic topics, 10 is treated as 5.
+//
+// The list of held notifications is bounded. When it is full it is sent as a burst, whatever the power state: a device
+// that is woken once for a thousand notifications loses less than one whose notifications replace each other.
 
 extension DeviceSession {
   func maySendNow(_ delivery: Delivery, state: TopicState) -> Bool {
@@ -17,16 +20,17 @@ extension DeviceSession {
     return delivery.notification.priority == .immediate && state == .enabled
   }
 
-  mutating func hold(_ delivery: Delivery, nowMilliseconds: UInt64) {
+  /// `isFirst`: before everything that is held.
+  mutating func hold(_ delivery: Delivery, isFirst: Bool = false, nowMilliseconds: UInt64) {
     delivery.place = .held
-    held.append(delivery)
+    if isFirst { held.prepend(delivery) } else { held.append(delivery) }
     if burstMilliseconds == nil { burstMilliseconds = nowMilliseconds + Limits.burstMilliseconds }
   }
 
   /// Set state (0x14). When the device becomes active, everything held is sent.
   package mutating func setPower(_ power: PowerState, nowMilliseconds: UInt64) {
     self.power = power
-    if power == .active { release(nowMilliseconds: nowMilliseconds) { _ in true } }
+    if power == .active { releaseHeld(nowMilliseconds: nowMilliseconds) }
   }
 
   /// The radio is in use: a keep-alive came, or an immediate notification is being sent. Held notifications are sent
@@ -41,6 +45,11 @@ extension DeviceSession {
       notification.priority != .whenActive
         && (!notification.isBackground || mayWake(notification))
     }
+  }
+
+  /// The list is full: everything held is sent.
+  mutating func releaseHeld(nowMilliseconds: UInt64) {
+    release(nowMilliseconds: nowMilliseconds) { _ in true }
   }
 
   /// Whether held notifications have waited long enough for a burst of their own.

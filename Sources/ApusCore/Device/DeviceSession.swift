@@ -9,8 +9,9 @@ package import ApusModel
 /// Notifications wait in `ready` for the window and in `held` for a better moment (`DeviceSession+Power`). When
 /// `ready` has `Limits.courierQueueFrames` notifications or `queueBytes` bytes, further ones are not accepted yet:
 /// they wait in `backlog`, and their providers for the answer. When such a wait is over they crowd into `ready`, up to
-/// `Limits.courierCrowdedFrames`. Notifications that find no room there, or find `held` full, are only stored, as for
-/// an offline device; `needsDrain` records that.
+/// `Limits.courierCrowdedFrames`. When `held` is full, the shard has it sent early (`releaseHeld`). Only what is
+/// accepted for a device that counts as unresponsive and whose crowded queue is full is just stored, as for an offline
+/// device; `needsDrain` records that.
 package struct DeviceSession {
   /// Transitions: `awaitingFilter` → `draining` → `serving` → `draining`.
   package enum Phase: Equatable, Sendable {
@@ -86,7 +87,7 @@ package struct DeviceSession {
     var isLast = !more
     for delivery in stored.reversed() {
       guard maySendNow(delivery, state: state(delivery.notification.claims.topic)) else {
-        hold(delivery, nowMilliseconds: nowMilliseconds)
+        hold(delivery, isFirst: true, nowMilliseconds: nowMilliseconds)
         continue
       }
       delivery.isLastFromStorage = isLast
@@ -124,9 +125,10 @@ package struct DeviceSession {
     case held
     /// No room: not accepted yet.
     case heldBack
-    /// No room, and the device is stalled: rejected (429).
-    case refused
-    /// No room at all, or it must not be stored and cannot be sent now.
+    /// No room: rejected for this reason.
+    case refused(Reason)
+    /// As for an offline device: it is unresponsive and the crowded queue is full; or the notification must not be
+    /// stored and cannot be sent now.
     case overflow
   }
 
@@ -138,23 +140,26 @@ package struct DeviceSession {
     if backlog.count == 0, hasRoom {
       return take(delivery, state: state, nowMilliseconds: nowMilliseconds)
     }
-    switch backlog.entry(of: delivery.notification, nowMilliseconds: nowMilliseconds) {
+    let entry = backlog.entry(
+      of: delivery.notification, hasSpace: hasSpace, nowMilliseconds: nowMilliseconds)
+    switch entry {
     case .wait:
       backlog.append(delivery, nowMilliseconds: nowMilliseconds)
       return .heldBack
-    case .crowdIn: return take(delivery, state: state, nowMilliseconds: nowMilliseconds)
-    case .refuse: return .refused
+    case .enter: return take(delivery, state: state, nowMilliseconds: nowMilliseconds)
+    case .refuse(let reason): return .refused(reason)
     }
   }
 
   private mutating func take(
     _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
   ) -> Offer {
+    // The backlog lets it in without space only if the device is unresponsive.
+    guard hasSpace else {
+      needsDrain = true
+      return .overflow
+    }
     if maySendNow(delivery, state: state) {
-      guard hasSpace else {
-        needsDrain = true
-        return .overflow
-      }
       noteWaiting(nowMilliseconds: nowMilliseconds)
       delivery.place = .ready
       ready.append(delivery)
@@ -162,10 +167,6 @@ package struct DeviceSession {
     }
     // A notification that must not be stored gets one attempt ("Sending notification requests to APNs").
     guard delivery.notification.mayBeStored else { return .overflow }
-    guard !isHeldFull else {
-      needsDrain = true
-      return .overflow
-    }
     hold(delivery, nowMilliseconds: nowMilliseconds)
     return .held
   }
@@ -179,7 +180,7 @@ package struct DeviceSession {
     ready.count < Limits.courierCrowdedFrames
       && (ready.byteCount / Limits.crowdedQueueShares < queueBytes || ready.count == 0)
   }
-  /// Whether the list of held notifications is full.
+  /// Whether the list of held notifications is full, so that they have to be sent.
   var isHeldFull: Bool {
     held.count >= Limits.courierQueueFrames
       || held.count > 0 && held.byteCount >= queueBytes
@@ -201,13 +202,11 @@ package struct DeviceSession {
     take(delivery, state: state, nowMilliseconds: nowMilliseconds)
   }
 
-  /// The next held-back notification whose wait is over, and whether to refuse it.
+  /// The next held-back notification whose wait is over, and for what reason to refuse it, if so.
   package mutating func takeOverdue(
     nowMilliseconds: UInt64
-  ) -> (delivery: Delivery, isRefused: Bool)? {
-    backlog.popOverdue(hasSpace: hasSpace, nowMilliseconds: nowMilliseconds).map {
-      ($0.delivery, $0.entry == .refuse)
-    }
+  ) -> (delivery: Delivery, refusal: Reason?)? {
+    backlog.popOverdue(hasSpace: hasSpace, nowMilliseconds: nowMilliseconds)
   }
 
   /// The next held-back notification, whether there is room or not; for closing the session.

@@ -113,12 +113,20 @@ extension Shard {
     mark(dirty: device)
   }
 
+  /// Too many notifications are held: they are sent, if necessary those too for which the device should not be woken.
+  mutating func sendHeldEarly(_ device: Device, loopMilliseconds: UInt64) {
+    radioIsInUse(device, loopMilliseconds: loopMilliseconds)
+    guard device.session?.isHeldFull == true else { return }
+    device.session?.releaseHeld(nowMilliseconds: loopMilliseconds)
+    mark(dirty: device)
+  }
+
   /// `DeviceSession.deadlineMilliseconds` has passed: a burst is due, or a held-back provider has waited long enough.
   package mutating func deadlineReached(_ device: Device, loopMilliseconds: UInt64) {
     device.session?.queueBytes = memory.queueBytes
     while let overdue = device.session?.takeOverdue(nowMilliseconds: loopMilliseconds) {
-      if overdue.isRefused {
-        refuse(overdue.delivery)
+      if let reason = overdue.refusal {
+        refuse(overdue.delivery, reason)
       } else {
         admit(heldBack: overdue.delivery, loopMilliseconds: loopMilliseconds)
       }
@@ -127,28 +135,6 @@ extension Shard {
       radioIsInUse(device, loopMilliseconds: loopMilliseconds)
       device.session?.planBurst(nowMilliseconds: loopMilliseconds)
     }
-  }
-
-  /// There is room in the queue: accepts held-back notifications.
-  private mutating func admitHeldBack(_ device: Device, loopMilliseconds: UInt64) {
-    while let delivery = device.session?.takeHeldBack() {
-      admit(heldBack: delivery, loopMilliseconds: loopMilliseconds)
-    }
-  }
-
-  private mutating func admit(heldBack delivery: Delivery, loopMilliseconds: UInt64) {
-    let device = delivery.device
-    guard let state = device.registration[delivery.notification.claims.topic]?.state, state.flows
-    else { return settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
-    let offer = device.session?.offerHeldBack(
-      delivery, state: state, nowMilliseconds: loopMilliseconds)
-    settle(delivery, offer, state: state, loopMilliseconds: loopMilliseconds)
-  }
-
-  private mutating func settleHeldBack(
-    _ delivery: Delivery, _ offer: DeviceSession.Offer?, loopMilliseconds: UInt64
-  ) {
-    settle(delivery, offer, state: .paused, loopMilliseconds: loopMilliseconds)
   }
 
   /// The next notification to send; nil if the window is full or nothing waits.
@@ -263,7 +249,7 @@ extension Shard {
         leaveSession(delivery, cause: .connectionEnded)
       }
     }
-    for delivery in heldBack { settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
+    for delivery in heldBack { storeHeldBack(delivery, loopMilliseconds: loopMilliseconds) }
   }
 
   /// For each of `left`, in the order of acceptance: the newest of its app, if as many newer ones as the app retains
@@ -291,13 +277,6 @@ extension Shard {
       note(.discardedUnacknowledged, delivery.notification)
       forget(delivery)
     }
-  }
-
-  /// Removes and returns notifications that a session has not accepted.
-  mutating func takeHeldBack(of device: Device) -> [Delivery] {
-    var heldBack: [Delivery] = []
-    while let delivery = device.session?.takeFirstHeldBack() { heldBack.append(delivery) }
-    return heldBack
   }
 
   /// Removes a device's session; returns its notifications in the order of acceptance.

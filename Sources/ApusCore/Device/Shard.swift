@@ -173,7 +173,7 @@ package struct Shard: ~Copyable {
       guard !notification.interface.refusesFloods else {
         return refuse(notification, answer, Rejection(.tooManyRequests))
       }
-      verdicts.append(Verdict(answer: answer, rejection: nil, asksForPause: true))
+      verdicts.append(Verdict(answer: answer, notice: .flood))
     }
     if state == .ignored {
       note(.received, notification)
@@ -240,9 +240,11 @@ package struct Shard: ~Copyable {
     let device = delivery.device
     let notification = delivery.notification
     let mayBeStored = notification.mayBeStored
-    // Not accepted yet. The connection watches its deadline.
-    if offer == .heldBack { return mark(dirty: device) }
-    if offer == .refused { return refuse(delivery) }
+    switch offer {
+    case .heldBack?: return holdBack(delivery)
+    case .refused(let reason)?: return refuse(delivery, reason)
+    default: break
+    }
     note(.received, notification)
     switch offer {
     case .queued?:
@@ -262,9 +264,8 @@ package struct Shard: ~Copyable {
       _ = replaceOlder(by: delivery)
       note(.storedPowerConsiderations, notification)
       store(delivery, loopMilliseconds: loopMilliseconds)
-      // An early burst is better than one that replaces accepted notifications.
       if device.session?.isHeldFull == true {
-        radioIsInUse(device, loopMilliseconds: loopMilliseconds)
+        sendHeldEarly(device, loopMilliseconds: loopMilliseconds)
       }
     default:
       guard mayBeStored else {
@@ -330,12 +331,6 @@ package struct Shard: ~Copyable {
       session.forEach(of: delivery.notification.claims.topic) { group.promote($0) }
     }
     group.put(delivery, urgent: true, nowMilliseconds: loopMilliseconds)
-  }
-
-  /// Its device is stalled: the provider should retry later.
-  mutating func refuse(_ delivery: Delivery) {
-    answer(delivery, rejection: Rejection(.tooManyRequests))
-    releaseIfFree(delivery)
   }
 
   private mutating func refuse(

@@ -210,6 +210,14 @@ package struct BinaryConnection: ~Copyable, Sendable {
     pending.decide(sequence, status.map { .failed($0) } ?? .accepted)
   }
 
+  /// The submitted frame is held back until its device has made progress: its decision may take longer than others.
+  package mutating func hold(_ sequence: UInt32) { pending.hold(sequence) }
+
+  /// The submitted frame is no longer held back.
+  package mutating func resume(_ sequence: UInt32, nowSeconds: Int64) {
+    pending.resume(sequence, nowSeconds: nowSeconds)
+  }
+
   // MARK: The end
 
   /// Accepts nothing more: the provider has closed its side, or is no longer trusted. Pending frames are still
@@ -225,6 +233,8 @@ package struct BinaryConnection: ~Copyable, Sendable {
   }
 
   /// Checks the time: gives up on a frame that is not completed, and on a decision that does not come.
+  ///
+  /// While frames are pending, the driver may not be reading because of them: then the rest of a frame gets more time.
   package mutating func tick(nowSeconds: Int64) {
     if let first = pending.first, first.outcome == .undecided,
       nowSeconds - first.startedSeconds >= Int64(Limits.answerSeconds)
@@ -232,13 +242,15 @@ package struct BinaryConnection: ~Copyable, Sendable {
       pending.decideFirst(.failed(.processingError))
     }
     if hasPartialFrame, nowSeconds - partialSinceSeconds >= Int64(Limits.binaryFrameSeconds) {
-      stopTaking(.finished)
+      if pending.count > 0 { partialSinceSeconds = nowSeconds } else { stopTaking(.finished) }
     }
   }
 
-  /// When ``tick(nowSeconds:)`` will have something to do; nil while nothing is pending.
+  /// When ``tick(nowSeconds:)`` will have something to do; nil while nothing is pending, or the first frame is held
+  /// back.
   package var deadlineSeconds: Int64? {
-    let answer = pending.first.map { $0.startedSeconds + Int64(Limits.answerSeconds) }
+    let due = pending.first.flatMap { $0.outcome == .heldBack ? nil : $0.startedSeconds }
+    let answer = due.map { $0 + Int64(Limits.answerSeconds) }
     guard hasPartialFrame, intake == .open else { return answer }
     let frame = partialSinceSeconds + Int64(Limits.binaryFrameSeconds)
     return min(answer ?? frame, frame)
@@ -252,7 +264,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
   package mutating func nextEffect() -> Effect {
     while let frame = pending.first {
       switch frame.outcome {
-      case .undecided: return .none
+      case .undecided, .heldBack: return .none
       case .accepted:
         pending.removeFirst()
         guard !frame.isSilent else {

@@ -3,6 +3,8 @@ import ApusModel
 /// The outcome of a frame so far.
 enum FrameOutcome: Sendable, Hashable {
   case undecided
+  /// Not accepted yet, because its device has to make progress first.
+  case heldBack
   case accepted
   case failed(BinaryStatus)
 }
@@ -13,6 +15,7 @@ struct PendingFrame: Sendable, Hashable {
   var identifier: UInt32
   /// Whether nothing may be reported about it: command 0 has no identifier.
   var isSilent: Bool
+  /// Since when its decision is due.
   var startedSeconds: Int64
   var outcome = FrameOutcome.undecided
 }
@@ -43,10 +46,32 @@ struct FrameRing: Sendable {
 
   /// Records the outcome of a frame. The first one counts: a frame that was given up may still be decided later.
   mutating func decide(_ sequence: UInt32, _ outcome: FrameOutcome) {
+    guard let index = openIndex(sequence) else { return }
+    frames[index].outcome = outcome
+  }
+
+  /// Records that a frame is held back.
+  mutating func hold(_ sequence: UInt32) {
+    guard let index = openIndex(sequence) else { return }
+    frames[index].outcome = .heldBack
+  }
+
+  /// Records that a frame is no longer held back.
+  mutating func resume(_ sequence: UInt32, nowSeconds: Int64) {
+    guard let index = openIndex(sequence) else { return }
+    frames[index].outcome = .undecided
+    frames[index].startedSeconds = nowSeconds
+  }
+
+  /// The index of a frame that has no decision yet.
+  private func openIndex(_ sequence: UInt32) -> Int? {
     let distance = sequence &- headSequence
-    guard distance < UInt32(count) else { return }
+    guard distance < UInt32(count) else { return nil }
     let index = (head + Int(distance)) & (frames.count - 1)
-    if frames[index].outcome == .undecided { frames[index].outcome = outcome }
+    switch frames[index].outcome {
+    case .undecided, .heldBack: return index
+    case .accepted, .failed: return nil
+    }
   }
 
   mutating func decideFirst(_ outcome: FrameOutcome) { decide(headSequence, outcome) }

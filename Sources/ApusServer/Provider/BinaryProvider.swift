@@ -232,8 +232,19 @@ final class BinaryProvider {
     rejection == nil ? nil : .processingError
   }
 
-  /// One device gets more than it may: the rest waits where it is, in the provider's socket.
-  func pause() { pausedUntilSeconds = worker.nowSeconds + 1 }
+  /// A notice about a frame that is not decided yet.
+  func take(_ notice: Verdict.Notice, _ sequence: UInt32) {
+    switch notice {
+    // One device gets more than it may: the rest waits where it is, in the provider's socket.
+    case .flood: pausedUntilSeconds = worker.nowSeconds + 1
+    case .heldBack:
+      machine.hold(sequence)
+      worker.markDirty(connection)
+    case .admitted:
+      machine.resume(sequence, nowSeconds: Int64(worker.nowSeconds))
+      worker.markDirty(connection)
+    }
+  }
 
   /// Whether nothing more is to be read for now.
   var wantsPause: Bool {

@@ -59,11 +59,11 @@ extension Connection {
     worker.watch(self)
   }
 
-  /// A frame of the binary interface was decided about.
+  /// A frame of the binary interface was decided about, or there is a notice about it.
   func decided(_ verdict: Verdict) {
     guard case .gateway(let provider) = driver else { return }
-    if verdict.asksForPause {
-      provider.pause()
+    if let notice = verdict.notice {
+      provider.take(notice, verdict.answer.sequence)
     } else {
       provider.finish(verdict.answer.sequence, rejection: verdict.rejection)
     }

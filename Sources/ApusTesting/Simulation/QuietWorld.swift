@@ -9,7 +9,8 @@ final class QuietWorld {
   let server: SimulatedServer
   let credentials: SimulationCredentials
 
-  init() throws {
+  /// - Parameter configure: Changes the service's configuration.
+  init(configure: (inout ServerConfiguration) -> Void = { _ in }) throws {
     var random = SeededRandom(seed: 1)
     credentials = try SimulationCredentials()
     let trace = SimulationTrace(timeline, capacity: 0)
@@ -17,13 +18,15 @@ final class QuietWorld {
     network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
     let disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: nil)
     let credentials = credentials
+    var configuration = ServerConfiguration(dataDirectory: "(simulated)", doors: [])
+    configure(&configuration)
     server = try SimulatedServer(
       host: host, network: network, disk: disk, trace: trace,
       doors: SimulationDoor.all.map {
         ($0.configuration(nil), try $0.serverContext(credentials))
       },
-      configuration: ServerConfiguration(dataDirectory: "(simulated)", doors: []),
-      trust: try credentials.trust(SimulatedDirectory()), workers: 1, random: random.split())
+      configuration: configuration, trust: try credentials.trust(SimulatedDirectory()), workers: 1,
+      random: random.split())
   }
 
   func start() {

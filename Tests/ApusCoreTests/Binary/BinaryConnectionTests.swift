@@ -209,6 +209,38 @@ struct BinaryConnectionEndTests {
     #expect(peer.effects() == ["end 080100000009"])
   }
 
+  @Test("A frame that its device holds back has no timeout until it is admitted")
+  func heldBack() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.framed(9))
+    peer.machine.hold(peer.submitted[0])
+    #expect(peer.deadlineSeconds == nil)
+    peer.machine.tick(nowSeconds: peer.now + 1000)
+    #expect(peer.effects() == [])
+    peer.machine.resume(peer.submitted[0], nowSeconds: peer.now + 1000)
+    #expect(peer.deadlineSeconds == peer.now + 1000 + Int64(Limits.answerSeconds))
+    peer.accept(0)
+    // A notice that comes too late changes nothing.
+    peer.machine.hold(peer.submitted[0])
+    #expect(peer.effects() == [])
+    #expect(peer.pendingCount == 0)
+  }
+
+  @Test("While a frame is held back, the next one may be incomplete for longer than its timeout")
+  func heldBackBeforePartial() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.framed(1))
+    peer.machine.hold(peer.submitted[0])
+    peer.receive([2])
+    let limit = Int64(Limits.binaryFrameSeconds)
+    peer.machine.tick(nowSeconds: peer.now + limit)
+    peer.accept(0)
+    #expect(peer.effects() == [])
+    #expect(peer.deadlineSeconds == peer.now + 2 * limit)
+    peer.machine.tick(nowSeconds: peer.now + 2 * limit)
+    #expect(peer.effects() == ["end"])
+  }
+
   @Test(
     "An incomplete frame ends the connection after a timeout, and a quiet connection stays open")
   func stopped() {

@@ -90,7 +90,7 @@ struct ShardLoadTests: ShardSuite {
     }
     #expect(push(to: device, topic, order: 5).map(\.rejection) == [Rejection(.tooManyRequests)])
     let slowed = push(to: device, topic, order: 6, interface: .binary)
-    #expect(slowed.map(\.asksForPause) == [true] && slowed.map(\.rejection) == [nil])
+    #expect(slowed.map(\.notice) == [.flood] && slowed.map(\.rejection) == [nil])
     #expect(push(to: device, ShardModel.topics[2], order: 7) == [])
     #expect(push(to: device, topic, order: 8).map(\.rejection) == [Rejection(.tooManyRequests)])
     model.loopMilliseconds += 1000

@@ -216,9 +216,14 @@ final class ShardModel {
     let replaced = count(.replaced)
     let isIgnored = device.registration[topic]?.state == .ignored
     let dead = count(.discardedTokenUnregistered)
+    let number = UInt32(order)
+    let answer =
+      interface == .binary
+      ? Answer(worker: 1, connection: number, generation: 7, sequence: 0)
+      : Answer(worker: 1, slot: number, generation: 7)
     shard.submit(
-      notification, answer: Answer(worker: 1, slot: UInt32(order), generation: 7), device: device,
-      nowMilliseconds: wallMilliseconds, loopMilliseconds: loopMilliseconds)
+      notification, answer: answer, device: device, nowMilliseconds: wallMilliseconds,
+      loopMilliseconds: loopMilliseconds)
     guard count(.received) > received else {
       if device.session?.heldBackCount ?? 0 > waiting {
         heldBack.insert(order)
@@ -278,8 +283,15 @@ final class ShardModel {
         continue
       }
       if letter.isAccepted != nil { fault("\(verb): \(order) is answered twice") }
+      if let notice = verdict.notice {
+        if notice != .flood, (notice == .heldBack) != heldBack.contains(order) {
+          fault("\(verb): a wrong notice about \(order)")
+        }
+        continue
+      }
       letters[order]?.isAccepted = verdict.rejection == nil
-      if heldBack.remove(order) != nil, verdict.rejection?.reason != .tooManyRequests {
+      let refusals: [Reason?] = [.tooManyRequests, .serviceUnavailable]
+      if heldBack.remove(order) != nil, !refusals.contains(verdict.rejection?.reason) {
         fault("\(verb): \(order) is answered and was not received")
       }
       if verdict.rejection == nil, !isAllowed(order, allowed) {

@@ -24,6 +24,24 @@ struct ShardRetentionTests: ShardSuite {
     return sendAll()
   }
 
+  @Test("Stored notifications that wait for the device to become active keep their order")
+  func heldInOrder() throws {
+    serve()
+    model.disconnect(device)
+    let expected = (0..<3).compactMap { _ in
+      model.submit(device, topic, priority: .powerSaving)
+    }
+    model.settle()
+    model.connect(device)
+    setPower(.idle)
+    model.filterAll(device)
+    model.settle()
+    #expect(sendAll() == [])
+    setPower(.active)
+    #expect(sendAll() == expected)
+    expectLawful()
+  }
+
   @Test("By default one notification of an app is stored, the newest", arguments: [false, true])
   func one(inOneGroup: Bool) throws {
     model.shard.retentions = [:]

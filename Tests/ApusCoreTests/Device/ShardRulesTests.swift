@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// Replacing, holding back and waiting for power, one rule at a time.
+/// Replacing, background pushes and waiting for power, one rule at a time.
 struct ShardRulesTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
@@ -183,109 +183,6 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  // MARK: A full queue
-
-  @Test("A full queue holds answers back, and accepts held-back notifications in order")
-  func heldBack() throws {
-    serve()
-    var expected: [UInt64] = []
-    for _ in 0..<(Limits.courierQueueFrames + 3) {
-      expected.append(try #require(model.submit(device, topic)))
-    }
-    let heldBack = expected.suffix(3)
-    #expect(device.session?.heldBackCount == 3)
-    model.settle()
-    #expect(heldBack.allSatisfy { model.letters[$0]?.isAccepted == nil })
-    var sent: [UInt64] = []
-    for _ in 0..<200 {
-      let burst = sendAll()
-      sent += burst
-      for order in burst { acknowledge(order) }
-    }
-    #expect(sent == expected)
-    #expect(heldBack.allSatisfy { model.letters[$0]?.isAccepted == true })
-    #expect(model.count(.storedDeviceOffline) == 0)
-    #expect(model.count(.replaced) == 0)
-    expectLawful()
-  }
-
-  @Test("When a device disconnects, held-back notifications go to the store")
-  func heldBackThenGone() throws {
-    serve()
-    for _ in 0..<(Limits.courierQueueFrames + 1) { model.submit(device, topic) }
-    let last = model.lastOrder
-    let volatileOrder = try #require(model.submit(device, topic, expiresInSeconds: 0))
-    model.disconnect(device)
-    #expect(model.letters[volatileOrder]?.isAccepted == true)
-    model.settle()
-    #expect(model.letters[last]?.isAccepted == true)
-    #expect(model.store.values.contains(last))
-    expectLawful()
-  }
-
-  @Test(
-    "A device that acknowledges gets a whole burst in order",
-    arguments: [0, 3600] as [Int64], ProviderInterface.allCases)
-  func burst(expiresInSeconds: Int64, interface: ProviderInterface) throws {
-    serve()
-    var expected: [UInt64] = []
-    var sent: [UInt64] = []
-    while expected.count < 4 * Limits.courierQueueFrames || sent.count < expected.count {
-      if expected.count < 4 * Limits.courierQueueFrames {
-        for _ in 0..<512 {
-          expected.append(
-            try #require(
-              model.submit(
-                device, topic, expiresInSeconds: expiresInSeconds, interface: interface)))
-        }
-      }
-      let window = sendAll()
-      try #require(!window.isEmpty)
-      sent += window
-      for order in window { acknowledge(order) }
-      // A device that acknowledges 32 notifications a second is slow, but makes progress.
-      model.loopMilliseconds += 1_000
-      model.deadlineReached(device)
-    }
-    model.settle()
-    #expect(sent == expected)
-    #expect(expected.allSatisfy { model.letters[$0]?.isAccepted == true })
-    #expect(model.count(.delivered) == UInt64(expected.count))
-    expectLawful()
-  }
-
-  @Test("Further requests to a stalled device are refused, and nothing is lost")
-  func stall() throws {
-    serve()
-    var accepted: [UInt64] = []
-    for _ in 0..<Limits.courierQueueFrames {
-      accepted.append(try #require(model.submit(device, topic)))
-    }
-    let window = sendAll()
-    for _ in 0..<32 { accepted.append(try #require(model.submit(device, topic))) }
-    model.loopMilliseconds += Limits.courierStallMilliseconds - 1
-    let late = try #require(model.submit(device, topic))
-    #expect(device.session?.heldBackCount == 1)
-    model.loopMilliseconds += 1
-    model.deadlineReached(device)
-    #expect(model.letters[late]?.isAccepted == false)
-    #expect(model.submit(device, topic) == nil)
-    // The binary interface has no status for it.
-    accepted.append(try #require(model.submit(device, topic, interface: .binary)))
-    #expect(device.session?.heldBackCount == 0)
-    var sent = window
-    for order in window { acknowledge(order) }
-    while sent.count < accepted.count {
-      let next = sendAll()
-      try #require(!next.isEmpty)
-      sent += next
-      for order in next { acknowledge(order) }
-    }
-    #expect(sent == accepted)
-    #expect(model.submit(device, topic) != nil)
-    expectLawful()
-  }
-
   @Test("One that must not be stored never replaces one that may")
   func volatileCollapse() throws {
     serve()
@@ -309,21 +206,6 @@ struct ShardRulesTests: ShardSuite {
         try #require(model.submit(device, topic, priority: .powerSaving, isBackground: true)))
     }
     #expect(sendAll() == expected)
-    expectLawful()
-  }
-
-  @Test("For a device in power saving with too many held notifications, the newest are only stored")
-  func heldBound() throws {
-    serve(.idle)
-    for _ in 0..<Limits.courierQueueFrames {
-      model.submit(device, topic, priority: .whenActive)
-    }
-    let last = try #require(model.submit(device, topic, priority: .whenActive))
-    let urgent = try #require(model.submit(device, ShardModel.topics[2]))
-    #expect(sendAll() == [urgent])
-    #expect(model.count(.storedDeviceOffline) == 1)
-    model.settle()
-    #expect(model.letters[last]?.isAccepted == true)
     expectLawful()
   }
 }
