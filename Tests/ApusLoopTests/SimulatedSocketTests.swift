@@ -11,6 +11,7 @@ private final class ScriptedSystem: SimulatedSystem {
   var adopted: [Int32] = []
 
   var monotonicMilliseconds: UInt64 { 0 }
+  var turnAgeMilliseconds: UInt64 { 0 }
   var wallClockMilliseconds: Int64 { 0 }
   func wake(_ loop: EventLoop) {}
   func adopted(_ descriptor: Int32, by loop: EventLoop) { adopted.append(descriptor) }

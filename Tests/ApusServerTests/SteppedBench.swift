@@ -17,8 +17,8 @@ final class SteppedNetwork: SimulatedSystem {
   struct Line {
     var toService: [UInt8] = []
     var fromService: [UInt8] = []
-    /// The peer reads nothing, and the buffers between are full.
-    var isBlocked = false
+    /// Bytes that the buffers between take until the peer reads.
+    var roomBytes = Int.max
     var isClosed = false
   }
 
@@ -29,13 +29,14 @@ final class SteppedNetwork: SimulatedSystem {
   var nowMilliseconds: UInt64 = 0
 
   var monotonicMilliseconds: UInt64 { 1_000_000 + nowMilliseconds }
+  var turnAgeMilliseconds: UInt64 { 0 }
   var wallClockMilliseconds: Int64 { startSeconds * 1000 + Int64(nowMilliseconds) }
 
   func wake(_ loop: EventLoop) {}
   func adopted(_ descriptor: Int32, by loop: EventLoop) {}
 
   func isReadable(_ descriptor: Int32) -> Bool { lines[descriptor]?.toService.isEmpty == false }
-  func isWritable(_ descriptor: Int32) -> Bool { lines[descriptor]?.isBlocked == false }
+  func isWritable(_ descriptor: Int32) -> Bool { (lines[descriptor]?.roomBytes ?? 0) > 0 }
 
   func read(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
     guard let bytes = lines[descriptor]?.toService else { return .failed(EBADF) }
@@ -48,9 +49,11 @@ final class SteppedNetwork: SimulatedSystem {
 
   func write(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> IOResult {
     guard let line = lines[descriptor], !line.isClosed else { return .failed(EBADF) }
-    guard !line.isBlocked else { return .wouldBlock }
-    lines[descriptor]?.fromService += bytes
-    return .bytes(bytes.count)
+    guard line.roomBytes > 0 else { return .wouldBlock }
+    let count = min(bytes.count, line.roomBytes)
+    lines[descriptor]?.fromService += bytes[..<count]
+    lines[descriptor]?.roomBytes -= count
+    return .bytes(count)
   }
 
   func shutdownWrite(_ descriptor: Int32) {}
@@ -144,8 +147,9 @@ final class SteppedBench {
     network.lines[descriptor]?.fromService.isEmpty == false
   }
 
-  func setBlocked(_ isBlocked: Bool, _ descriptor: Int32) {
-    network.lines[descriptor]?.isBlocked = isBlocked
+  /// The peer reads so many bytes, and nothing more; 0 for a peer that has stopped.
+  func setRoom(_ bytes: Int, _ descriptor: Int32) {
+    network.lines[descriptor]?.roomBytes = bytes
     loop.look(at: descriptor)
     run()
   }
@@ -188,7 +192,7 @@ final class SteppedClient {
     sendOutput()
     try receive()
     try #require(tls.isEstablished)
-    if readsNothing { bench.setBlocked(true, descriptor) }
+    if readsNothing { bench.setRoom(0, descriptor) }
     sendOutput()
     try receive()
   }

@@ -28,6 +28,12 @@ final class LoopSimulation {
 
   func updateNow() { nowMilliseconds = max(nowMilliseconds, system.monotonicMilliseconds) }
 
+  /// Reads the clock as of the start of the turn.
+  func beginTurn() {
+    let (now, age) = (system.monotonicMilliseconds, system.turnAgeMilliseconds)
+    nowMilliseconds = max(nowMilliseconds, now - min(age, now))
+  }
+
   // MARK: Sockets
 
   /// Schedules a look at the descriptor for the next turn.
@@ -104,7 +110,7 @@ extension EventLoop {
     guard let simulation else { preconditionFailure("loop \(name) runs on a thread") }
     becomeLoopThread()
     defer { leaveLoopThread() }
-    simulation.updateNow()
+    simulation.beginTurn()
     serveSimulatedSockets(simulation)
     simulation.fireTimers()
     let sawEmpty = drain(limit: Self.workPerTurn)

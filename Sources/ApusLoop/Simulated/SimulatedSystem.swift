@@ -6,6 +6,9 @@
 package protocol SimulatedSystem: AnyObject {
   /// As `EventLoop.nowMilliseconds`, which keeps it for the length of a turn.
   var monotonicMilliseconds: UInt64 { get }
+  /// How long ago the turn that a loop takes now has begun. In a simulation a turn happens at one time; a thread's turn
+  /// lasts, and near its end it may find a message from a loop whose turn began later.
+  var turnAgeMilliseconds: UInt64 { get }
   /// As `EventLoop.wallClockMilliseconds()`.
   var wallClockMilliseconds: Int64 { get }
 

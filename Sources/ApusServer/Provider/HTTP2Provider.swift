@@ -224,7 +224,7 @@ final class HTTP2Provider {
     } else {
       accepted(request, open)
       worker.latencies.acceptance.add(
-        milliseconds: Int64(worker.loop.nowMilliseconds &- request.startedMilliseconds))
+        milliseconds: Int64(worker.loop.nowMilliseconds) - Int64(request.startedMilliseconds))
     }
     session.release(request)
     worker.markDirty(connection)

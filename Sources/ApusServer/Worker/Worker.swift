@@ -243,6 +243,8 @@ import Glibc
   }
 
   private func adopt(_ handed: HandedOverConnection) {
+    // The sender's turn may have begun after this one: without this, the connection's times would be in the future.
+    loop.updateNow()
     let (slot, generation) = takeSlot()
     do {
       let connection = Connection(

@@ -42,6 +42,10 @@ final class SimulatedHost: SimulatedSystem {
     return UInt64(1_000 + (since + since / 1_000_000 * driftMillionths) / 1_000)
   }
 
+  var turnAgeMilliseconds: UInt64 {
+    random.chance(1, in: 50) ? random.between(10, 100) : random.between(0, 2)
+  }
+
   var wallClockMilliseconds: Int64 {
     let since = Int64(timeline.now)
     return Self.epochMilliseconds + wallOffsetMilliseconds
