@@ -36,7 +36,7 @@ struct FeedbackLifetimeTests {
   /// Lets the list come as far as it comes.
   private func readOn(_ reader: SteppedClient) throws {
     for _ in 0..<200 where !bench.isClosed(reader.descriptor) && !reader.isEnded {
-      bench.setBlocked(false, reader.descriptor)
+      bench.setRoom(.max, reader.descriptor)
       // The pause in front of the end.
       bench.advance(
         toMilliseconds: bench.network.nowMilliseconds + Limits.lastWordsMilliseconds + 1)
@@ -72,6 +72,43 @@ struct FeedbackLifetimeTests {
     let reader = try reader(identity)
     try directory.revoke(identity)
     bench.worker.replace(trust: try directory.data.trust(generation: 2, allowsES512: false))
+    try expectCut(reader)
+  }
+
+  private func reader(expiresIn seconds: Int64) throws -> SteppedClient {
+    let start = bench.network.startSeconds
+    return try reader(
+      directory.providerIdentity(
+        validity: Validity(notBefore: start - 60, notAfter: start + seconds)))
+  }
+
+  @Test("A certificate that expires ends a reader that reads nothing")
+  func expired() throws {
+    let reader = try reader(expiresIn: 10)
+    bench.advance(toMilliseconds: 9_000)
+    #expect(!bench.isClosed(reader.descriptor))
+    bench.advance(toMilliseconds: 13_000)
+    try expectCut(reader)
+  }
+
+  @Test("A certificate that expires ends a reader that reads slowly")
+  func expiredSlowly() throws {
+    let reader = try reader(expiresIn: 70)
+    for milliseconds in [20_000, 40_000, 60_000] as [UInt64] {
+      bench.advance(toMilliseconds: milliseconds)
+      bench.setRoom(10, reader.descriptor)
+    }
+    #expect(!bench.isClosed(reader.descriptor))
+    bench.advance(toMilliseconds: 73_000)
+    try expectCut(reader)
+  }
+
+  @Test("A reader that reads nothing for 30 seconds is cut off")
+  func stalled() throws {
+    let reader = try reader(directory.providerIdentity())
+    bench.advance(toMilliseconds: 29_000)
+    #expect(!bench.isClosed(reader.descriptor))
+    bench.advance(toMilliseconds: 33_000)
     try expectCut(reader)
   }
 

@@ -57,13 +57,13 @@ import ApusWire
     }
     let list = list
     lease = worker.feedback.withLeases { $0.open(list.topic, list.environment) }
+    setDeadline()
   }
 
   // MARK: Writing
 
   /// Writes whole tuples, a few per TLS record: some readers lose tuples in larger records.
   func flush() -> Connection.Ending {
-    if let end = sender.notAfterSeconds, worker.certificateSeconds > end { trustChanged() }
     while connection.mayWrite {
       let rows = leasedRows
       if written < rows.count {
@@ -111,6 +111,19 @@ import ApusWire
       return leases.isFull(lease)
     }
     isComplete = isFull || page.count < Self.rowsPerPage
+  }
+
+  // MARK: Trust
+
+  /// Called when a time limit of the connection was reached: its certificate may have expired.
+  func deadlineReached() {
+    if let end = sender.notAfterSeconds, worker.certificateSeconds > end { trustChanged() }
+    setDeadline()
+  }
+
+  /// A reader that takes nothing is the connection's concern.
+  private func setDeadline() {
+    connection.deadlineSeconds = sender.notAfterSeconds.map(worker.secondAfter) ?? .max
   }
 
   /// Called when the trust was replaced or the certificate has expired: checks whether this reader may still get the

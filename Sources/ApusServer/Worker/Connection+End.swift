@@ -31,8 +31,7 @@ extension Connection {
     case .now: sayGoodbye()
     case .afterPause:
       stage = .pausing
-      deadlineSeconds = worker.nowSeconds + UInt64(Limits.writeStallSeconds)
-      worker.watch(self)
+      forgetDeadline()
     }
     // A reader of feedback is to learn whether its last words arrived.
     if case .feedback = driver { return }
@@ -46,6 +45,13 @@ extension Connection {
   private func sayGoodbye() {
     tls.close(buffers: worker.tlsBuffers)
     stage = .closing
+    forgetDeadline()
+  }
+
+  /// What is left to be written has no deadline but that of a stall, except for a list of feedback: nobody gets the
+  /// rest of it with an expired certificate.
+  private func forgetDeadline() {
+    if !awaitsEnd { deadlineSeconds = .max }
   }
 
   /// Everything that was to be written is with the system.

@@ -90,11 +90,12 @@ final class Connection: SocketHandler {
   var halfOpenMilliseconds = UInt64.max
   /// Whether it stands in the worker's list of connections with something to write.
   var isDirty = false
-  /// Second of the worker's clock at which the connection is looked at.
+  /// Second of the worker's clock at which a time limit of the protocol, or of the connection's end, is reached.
   var deadlineSeconds: UInt64
-  /// Second of the worker's clock at which a peer that takes nothing of what waits for it is given up. A deadline of
-  /// the protocol that comes before says nothing about that.
+  /// Second of the worker's clock at which a peer is cut off that takes nothing of what waits for it. Apart from the
+  /// other deadlines: they are to be reached whether the peer reads slowly or not.
   private var stalledSeconds = UInt64.max
+  var dueSeconds: UInt64 { min(deadlineSeconds, stalledSeconds) }
   /// Second at which it is looked at whether the connection has been quiet for long enough to fall dormant.
   var quietSeconds = UInt64.max
   /// Second at which the wheel comes to it next.
@@ -214,7 +215,6 @@ final class Connection: SocketHandler {
     case .feedback:
       guard let reader = FeedbackConnection(self) else { return close() }
       driver = .feedback(reader)
-      deadlineSeconds = worker.nowSeconds + UInt64(Limits.writeStallSeconds)
       worker.markDirty(self)
     }
     worker.watch(self)
@@ -324,7 +324,6 @@ final class Connection: SocketHandler {
     updateInterest()
     stalledSeconds = min(
       stalledSeconds, worker.nowSeconds + UInt64(Limits.writeStallSeconds))
-    deadlineSeconds = min(deadlineSeconds, stalledSeconds)
     worker.watch(self)
   }
 
@@ -344,7 +343,6 @@ final class Connection: SocketHandler {
 
   private func touchWrite() {
     stalledSeconds = worker.nowSeconds + UInt64(Limits.writeStallSeconds)
-    deadlineSeconds = max(deadlineSeconds, stalledSeconds)
   }
 
   func updateInterest() {
@@ -364,10 +362,14 @@ final class Connection: SocketHandler {
       // The peer has done its part.
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.handshakeSeconds)
     case .handshaking: handshakeTimedOut()
-    case .pausing, .closing: abort()
+    case .pausing, .closing:
+      guard stalledSeconds > worker.nowSeconds, case .feedback(let reader) = driver else {
+        return abort()
+      }
+      reader.deadlineReached()
     case .lingering: lingerEnded()
     case .open:
-      if unsentByteCount > 0, stalledSeconds <= worker.nowSeconds {
+      if stalledSeconds <= worker.nowSeconds {
         worker.ended.count(.unread)
         logLimited(.info, .peerDoesNotRead) { [.text("peer", peer.description)] }
         return abort()
@@ -376,9 +378,9 @@ final class Connection: SocketHandler {
       case .provider(let provider): provider.deadlineReached()
       case .courier(let courier): courier.deadlineReached()
       case .gateway(let provider): provider.deadlineReached()
-      case .feedback, .none: abort()
+      case .feedback(let reader): reader.deadlineReached()
+      case .none: abort()
       }
-      deadlineSeconds = min(deadlineSeconds, stalledSeconds)
       worker.markDirty(self)
     }
     if stage != .closed { worker.watch(self) }

@@ -114,7 +114,7 @@ extension Worker {
   /// The next look and a later one are remembered: a deadline that moves back and forth with every message adds nothing
   /// to the wheel, nor does one that comes and goes in front of a far one.
   func watch(_ connection: Connection) {
-    let look = min(connection.deadlineSeconds, connection.quietSeconds)
+    let look = min(connection.dueSeconds, connection.quietSeconds)
     guard look < connection.watchedSeconds else { return }
     if connection.plannedSeconds == .max { connection.plannedSeconds = connection.watchedSeconds }
     connection.watchedSeconds = wheel.add(connection.entry, deadlineSeconds: look)

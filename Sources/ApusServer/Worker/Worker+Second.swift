@@ -57,7 +57,7 @@ extension Worker {
     }
     guard connection.watchedSeconds <= now else { return }
     (connection.watchedSeconds, connection.plannedSeconds) = (connection.plannedSeconds, .max)
-    if connection.deadlineSeconds <= now { return connection.deadlineReached() }
+    if connection.dueSeconds <= now { return connection.deadlineReached() }
     if connection.quietSeconds <= now {
       guard !fallDormant(connection) else { return }
       connection.quietSeconds = now + dormantSeconds
