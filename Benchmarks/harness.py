@@ -27,7 +27,11 @@ TOPIC = "com.example.app"
 
 
 def die(message):
-    sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {message}")
+    """Ends the script. A program that crashed is the likely cause of whatever failed, so its output is shown."""
+    crashed = [process for process in Process.everyone if process.has_crashed()]
+    causes = "".join(f"\n{process.name} crashed with {process.child.returncode}. {process.tail()}"
+                     for process in crashed if process.tail() not in message)
+    sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {message}{causes}")
 
 
 def check(condition, message):
@@ -86,6 +90,12 @@ class Process:
             check(self.child.poll() is None, f"{self.name} ended with {self.child.returncode}. {self.tail()}")
             check(time.monotonic() < deadline, f"{self.name}: {what} not within {seconds} s. {self.tail()}")
             time.sleep(pause)
+
+    def has_crashed(self):
+        # Its connections may close a moment before the process has ended.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.child.wait(0.5) < 0
+        return False
 
     def tail(self):
         # A crash prints its reason first, and then a long backtrace.

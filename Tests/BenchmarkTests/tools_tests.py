@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pathlib
 import re
 import sys
@@ -144,6 +145,19 @@ class Machine(unittest.TestCase):
         said = self.with_file(pathlib.Path("/nowhere/cpu_dma_latency"))
         self.assertIn("Processors may halt", said)
         self.assertIn("/nowhere/cpu_dma_latency", said)
+
+    def test_a_failure_shows_the_output_of_a_crashed_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def process(script):
+                return harness.Process(["sh", "-c", script], os.sched_getaffinity(0), pathlib.Path(folder) / "log")
+            for script, shown in [("echo Fatal error; kill -ILL $$", True), ("echo Fatal error; exit 1", False)]:
+                child = process(script)
+                with self.assertRaises(SystemExit) as ended:
+                    harness.die("no answer")
+                child.stop()
+                self.assertIn("no answer", str(ended.exception))
+                self.assertEqual("sh -c crashed with -4" in str(ended.exception), shown)
+                self.assertEqual("Fatal error" in str(ended.exception), shown)
 
     def test_stolen_time_is_printed(self):
         def body():
