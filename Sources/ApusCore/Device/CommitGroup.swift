@@ -87,6 +87,7 @@ package struct CommitGroup {
       urgent.append(Self.putEntry(delivery))
     } else {
       delivery.gatheredMilliseconds = nowMilliseconds
+      delivery.device.lingeringWrites += 1
       lingering.append(delivery)
     }
   }
@@ -96,6 +97,7 @@ package struct CommitGroup {
     guard delivery.storage == .gathering, !delivery.isUrgent else { return }
     delivery.isUrgent = true
     delivery.groupReferences += 1
+    delivery.device.lingeringWrites -= 1
     urgent.append(Self.putEntry(delivery))
   }
 
@@ -104,6 +106,7 @@ package struct CommitGroup {
     guard delivery.storage == .gathering else { return }
     delivery.storage = .none
     delivery.device.pendingWrites -= 1
+    if !delivery.isUrgent { delivery.device.lingeringWrites -= 1 }
   }
 
   /// Empties `slot`.

@@ -161,5 +161,13 @@ package final class Delivery {
   /// Whether it is to be sent alone.
   var isSuspect: Bool { unacknowledgedEnds >= Limits.unacknowledgedEndsTogether }
 
+  var isDurableInSession: Bool {
+    guard storage == .durable else { return false }
+    switch place {
+    case .ready, .held, .inFlight: return true
+    case .none, .heldBack: return false
+    }
+  }
+
   package var isFree: Bool { place == .none && groupReferences == 0 && storage != .sealed }
 }

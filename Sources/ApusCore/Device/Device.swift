@@ -37,6 +37,8 @@ package final class Device {
   var newestGrouped: UInt64 = 0
   /// Writes of this device that are not yet durable, deletions included.
   package var pendingWrites = 0
+  /// Those of them that linger in the group; see `CommitGroup`.
+  var lingeringWrites = 0
   /// Counts changes of `registration`; the store lags behind.
   package var recordVersion: UInt64 = 0
   package var durableRecordVersion: UInt64 = 0

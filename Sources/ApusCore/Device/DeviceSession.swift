@@ -32,6 +32,9 @@ package struct DeviceSession {
   var burstMilliseconds: UInt64?
   private var backlog = Backlog()
   private var inFlight: [Delivery] = []
+  /// Those of the session that are in the store, and some that were: a write finds the one that it supersedes here,
+  /// instead of looking through the whole queue.
+  private var durable: [Delivery] = []
   /// Bytes of payload sent and not yet acknowledged.
   private(set) var inFlightBytes = 0
   /// The bytes that `ready` may take before providers are held back. The shard sets it from the memory left in the
@@ -332,6 +335,20 @@ package struct DeviceSession {
     for delivery in inFlight where delivery.notification.claims.topic == topic { body(delivery) }
     ready.forEach { if $0.notification.claims.topic == topic { body($0) } }
     held.forEach { if $0.notification.claims.topic == topic { body($0) } }
+  }
+
+  /// `delivery` is in the store now.
+  mutating func becameDurable(_ delivery: Delivery) {
+    durable.removeAll { !$0.isDurableInSession }
+    if delivery.isDurableInSession { durable.append(delivery) }
+  }
+
+  /// A newer notification has the slot of the one with `order`. False if that is not in the session.
+  mutating func supersede(_ order: UInt64) -> Bool {
+    let index = durable.firstIndex { $0.isDurableInSession && $0.notification.order == order }
+    guard let index else { return false }
+    durable.remove(at: index).storage = .superseded
+    return true
   }
 
   /// Calls `body` for every notification in the session.

@@ -30,15 +30,17 @@ extension Shard {
     guard let doubt = doubts.popLast() else { return }
     let (device, slot) = (doubt.device, doubt.slot)
     device.pendingWrites -= 1
-    var isInSession = false
+    var kept: Delivery?
     device.session?.forEach(of: slot.topic) { delivery in
       guard delivery.storage == .inDoubt, delivery.notification.slotIndex == slot.index else {
         return
       }
       let isFound = delivery.notification.order == found?.facts.order
       delivery.storage = isFound ? .durable : .none
-      if isFound { isInSession = true }
+      if isFound { kept = delivery }
     }
+    if let kept { device.session?.becameDurable(kept) }
+    let isInSession = kept != nil
     if found?.facts.order != device.stored(slot)?.facts.order {
       endOverwritten(slot, device)
       if let found { wasKept(found, device, isInSession: isInSession) }

@@ -65,6 +65,7 @@ extension Shard {
     device.session?.drained(deliveries, more: more, nowMilliseconds: loopMilliseconds) { topic in
       device.registration[topic]?.state ?? .unlisted
     }
+    for delivery in deliveries { device.session?.becameDurable(delivery) }
     mark(dirty: device)
   }
 

@@ -143,6 +143,7 @@ extension Shard {
       let previous = device.replaceStored(by: delivery.storedFacts)
       endPrevious(previous, in: slot, of: device, olderThan: order, for: notification.facts)
     }
+    device.session?.becameDurable(delivery)
     if device.pendingWrites > 0 { device.writtenOrders[slot] = order }
     releaseIfFree(delivery)
   }
@@ -177,12 +178,7 @@ extension Shard {
     _ previous: NotificationFacts?, in slot: MailboxSlot, of device: Device,
     olderThan order: UInt64, for newer: NotificationFacts?
   ) {
-    var isInSession = false
-    device.session?.forEach(of: slot.topic) { other in
-      guard other.notification.order == previous?.order else { return }
-      other.storage = .superseded
-      isInSession = true
-    }
+    let isInSession = previous.map { device.session?.supersede($0.order) == true } ?? false
     if isInSession, let previous {
       // It counts as stored for as long as the store has its trace.
       traces.confirm(previous.order)

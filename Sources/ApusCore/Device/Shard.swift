@@ -327,7 +327,7 @@ package struct Shard: ~Copyable {
 
   /// Writes it with the next group, after all older notifications of the same device that still gather.
   mutating func store(_ delivery: Delivery, loopMilliseconds: UInt64) {
-    if let session = delivery.device.session {
+    if delivery.device.lingeringWrites > 0, let session = delivery.device.session {
       session.forEach(of: delivery.notification.claims.topic) { group.promote($0) }
     }
     group.put(delivery, urgent: true, nowMilliseconds: loopMilliseconds)

@@ -81,12 +81,12 @@ struct ShardLoadTests: ShardSuite {
   }
 
   @Test("Both interfaces use one bucket: one rejects requests, the other slows them down")
-  func bothDoors() {
+  func bothListeners() {
     serve()
     model.shard.requestLimit = RateLimit(capacity: 4, refill: 1)
     for order in 1...4 as ClosedRange<UInt64> {
-      let door: ProviderInterface = order.isMultiple(of: 2) ? .http2 : .binary
-      #expect(push(to: device, topic, order: order, interface: door) == [])
+      let listener: ProviderInterface = order.isMultiple(of: 2) ? .http2 : .binary
+      #expect(push(to: device, topic, order: order, interface: listener) == [])
     }
     #expect(push(to: device, topic, order: 5).map(\.rejection) == [Rejection(.tooManyRequests)])
     let slowed = push(to: device, topic, order: 6, interface: .binary)

@@ -23,6 +23,11 @@ extension ShardModel {
         if delivery.device !== device { fault("\(order) is in another device's session") }
         if !live.contains(order) { fault("\(order) is in the session after its end") }
         if delivery.place == .inFlight { flight += 1 }
+        if delivery.storage == .durable,
+          device.stored(delivery.notification.slot)?.facts.order != order
+        {
+          fault("\(order) counts as stored, and its slot has another")
+        }
       }
       if flight > 32 || flight != device.session?.inFlightCount ?? 0 { fault("the window") }
       // A drain's notifications have a bound of their own: it may return one where there is no room.
@@ -30,7 +35,9 @@ extension ShardModel {
       {
         fault("the queue")
       }
-      if device.pendingWrites < 0 { fault("pending writes below zero") }
+      if !(0...max(0, device.pendingWrites)).contains(device.lingeringWrites) {
+        fault("\(device.lingeringWrites) of \(device.pendingWrites) pending writes linger")
+      }
     }
     let kept = Set(store.values)
     for order in live {
