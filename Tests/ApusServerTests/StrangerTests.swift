@@ -101,6 +101,9 @@ struct StrangerTests {
     let late = try service.provider()
     let headers = try service.pushHeaders(to: token, authorization: service.authorization())
     #expect(try late.exchange(headers, body: TestService.payload).status == 429)
+    // And by the binary interface, which has no packet for it.
+    let sender = try service.gateway(listener: 0, identity: identity)
+    try expectEnd(sender, nil)
     let other = try service.provider()
     let now = TestDirectory.nowSeconds
     let foreign = try service.pushHeaders(
