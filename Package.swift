@@ -106,7 +106,7 @@ let package = Package(
         "ApusStore", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
         "ApusClient", "ApusDevice",
       ]),
-    // A stand-in for APNs in development, of all of these.
+    // The development service, of all of these.
     layer(
       "ApusDev",
       [

@@ -164,17 +164,17 @@ class Bench:
         output_of("clang", "-O2", "-o", self.scratch / target, ROOT / "Benchmarks" / source, *arguments)
         return self.scratch / target
 
-    def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, pause=0.05, descriptors=None, **doors):
+    def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, pause=0.05, descriptors=None, **addresses):
         """Starts the service for one environment, with listeners such as `http2="127.0.0.1:2197"`. Returns when all of
         them accept connections; checks after each pause (seconds)."""
-        doors = {"courier": f"127.0.0.1:{self.courier_port}", **doors}
-        listen = [f"--{kind}{environment}-listen={doors.get(kind + environment, 'off')}"
+        addresses = {"courier": f"127.0.0.1:{self.courier_port}", **addresses}
+        listen = [f"--{kind}{environment}-listen={addresses.get(kind + environment, 'off')}"
                   for kind in ["http2", "courier", "gateway", "feedback"] for environment in ["", "-development"]]
         process = Process(
             [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json",
              "--ledger", self.options.ledger, *listen],
             cpus, self.scratch / "apus.log", environment, descriptors=descriptors)
-        ports = [int(re.search(r":(\d+)", address)[1]) for address in doors.values()]
+        ports = [int(re.search(r":(\d+)", address)[1]) for address in addresses.values()]
         process.wait_until(lambda: all(map(accepts, ports)), "open listeners", pause=pause)
         return process
 

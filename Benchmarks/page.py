@@ -31,7 +31,7 @@ from harness import ROOT, check, output_of, say
 from rows import Row, Suite
 
 sys.path.insert(0, str(ROOT / "Tests/ConsoleTests/Browser"))
-from stand_in import StandIn
+from stand_in import DevService
 from webdriver import Browser
 
 DEVICES = 20
@@ -71,7 +71,7 @@ def percentile(values, share):
 
 def stand_in(options, *arguments):
     """A development service with extra devices for the load."""
-    made = StandIn(str(options.bin / "apus"), *arguments)
+    made = DevService(str(options.bin / "apus"), *arguments)
     for index in range(DEVICES):
         made.call("POST", "devices", {"id": f"load-{index}"})
     return made
@@ -142,7 +142,7 @@ def start_row(options):
     ready, accepted = [], []
     for _ in range(options.starts):
         began = time.monotonic()
-        made = StandIn(str(options.bin / "apus"))
+        made = DevService(str(options.bin / "apus"))
         try:
             ready.append((time.monotonic() - began) * 1000)
             tokens = made.call("GET", "devices")["devices"][0]["tokens"]

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What `make run` does once the program is built: a service, a device that is connected to it, and a first push through
-# the public HTTP/2 door, as any APNs provider would send it. What the device shows is printed. Then the service runs
+# the HTTP/2 listener, as any APNs provider would send it. What the device shows is printed. Then the service runs
 # on until Ctrl-C, with the lines to send the next push; with ONCE=1 it ends with success once the push was shown.
 #
 #   PORT=2197           the provider API, on localhost
-#   COURIER_PORT=5223   the devices' door
+#   COURIER_PORT=5223   the devices' listener
 #   DATA=.apus/run      keys, certificates and the store; made on the first run (ONCE=1 uses a folder of its own)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

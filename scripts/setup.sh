@@ -27,7 +27,7 @@ build_packages=(
 )
 test_packages=(
   "openssl:the reference that TLS and certificates are tested against"
-  "sslscan:looks at what each door offers"
+  "sslscan:checks what each listener offers"
   "python3:runs the third-party APNs clients of the interoperability tests"
   "python3-venv:keeps those clients out of the system's Python"
   "chromium:opens the console's page"

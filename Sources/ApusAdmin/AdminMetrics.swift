@@ -63,7 +63,7 @@ struct AdminMetrics {
     for kind in ListenerKind.allCases {
       for environment in Environment.allCases {
         writer.sample(
-          ["door": kind.rawValue, "environment": environment.name], census[kind, environment])
+          ["listener": kind.rawValue, "environment": environment.name], census[kind, environment])
       }
     }
     let facts = ServiceFacts(workers)

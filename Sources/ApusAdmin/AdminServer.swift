@@ -80,7 +80,7 @@ package final class AdminServer: Sendable {
         state.servers.append(server)
         state.socket = path
       }
-      log(.notice, "listening", .text("door", "admin"), .text("address", path))
+      log(.notice, "listening", .text("listener", "admin"), .text("address", path))
     } catch {
       // The path was not chosen by the operator, and the service can run without this socket.
       let isPathTooLong = if case .pathTooLong = error { true } else { false }
@@ -101,7 +101,7 @@ package final class AdminServer: Sendable {
     state.withLock { state in
       if isSecure { state.secureServers.append(opened) } else { state.servers.append(opened) }
     }
-    log(.notice, "listening", .text("door", "admin"), .text("address", bound.description))
+    log(.notice, "listening", .text("listener", "admin"), .text("address", bound.description))
     return bound
   }
 

@@ -33,7 +33,7 @@ struct AdminStatus {
       "data": .string(view.directory.path),
       "ephemeral": .bool(view.service.isEphemeral),
       "workers": .number(view.service.workerCount),
-      "doors": .array(listeners(connections)),
+      "listeners": .array(listeners(connections)),
       "devices_connected": .number(
         Environment.allCases.reduce(0) { $0 + connections[.courier, $1] }),
       "devices_dormant": .number(facts.dormancy.count),

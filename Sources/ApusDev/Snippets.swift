@@ -7,24 +7,24 @@ package struct Snippet: Sendable {
   package var language: String
   package var text: String
 
-  package static func all(_ facts: StandInFacts) -> [Snippet] {
+  package static func all(_ facts: DevFacts) -> [Snippet] {
     [curl, aioapns, apns2, apnsSwift, pushy, nodeAPN, rpush].map { $0(facts) }
   }
 
-  private static func port(_ facts: StandInFacts) -> UInt16 {
+  private static func port(_ facts: DevFacts) -> UInt16 {
     facts.port(.provider, .production) ?? 0
   }
 
-  private static func topic(_ facts: StandInFacts) -> String { facts.topics.first ?? "" }
+  private static func topic(_ facts: DevFacts) -> String { facts.topics.first ?? "" }
 
-  private static func curl(_ facts: StandInFacts) -> Snippet {
+  private static func curl(_ facts: DevFacts) -> Snippet {
     let token =
       "authorization: bearer "
       + "$(curl -s -X POST '\(facts.console)/api/v1/tokens/provider?format=text')"
     return Snippet(
       name: "curl", language: "sh",
       text: """
-        curl --http2 --cacert \(StandInFacts.quoted(facts.authorityFile)) \\
+        curl --http2 --cacert \(DevFacts.quoted(facts.authorityFile)) \\
           -H "\(token)" \\
           -H '\(HeaderName.apnsTopic.text): \(topic(facts))' -H '\(HeaderName.apnsPushType.text): alert' \\
           -d '{"aps":{"alert":{"title":"Hello","body":"World"}}}' \\
@@ -32,7 +32,7 @@ package struct Snippet: Sendable {
         """)
   }
 
-  private static func aioapns(_ facts: StandInFacts) -> Snippet {
+  private static func aioapns(_ facts: DevFacts) -> Snippet {
     Snippet(
       name: "aioapns", language: "python",
       text: """
@@ -50,7 +50,7 @@ package struct Snippet: Sendable {
         """)
   }
 
-  private static func apns2(_ facts: StandInFacts) -> Snippet {
+  private static func apns2(_ facts: DevFacts) -> Snippet {
     Snippet(
       name: "apns2", language: "go",
       text: """
@@ -69,7 +69,7 @@ package struct Snippet: Sendable {
         """)
   }
 
-  private static func apnsSwift(_ facts: StandInFacts) -> Snippet {
+  private static func apnsSwift(_ facts: DevFacts) -> Snippet {
     Snippet(
       name: "APNSwift", language: "swift",
       text: """
@@ -88,7 +88,7 @@ package struct Snippet: Sendable {
         """)
   }
 
-  private static func pushy(_ facts: StandInFacts) -> Snippet {
+  private static func pushy(_ facts: DevFacts) -> Snippet {
     Snippet(
       name: "Pushy", language: "java",
       text: """
@@ -102,7 +102,7 @@ package struct Snippet: Sendable {
         """)
   }
 
-  private static func nodeAPN(_ facts: StandInFacts) -> Snippet {
+  private static func nodeAPN(_ facts: DevFacts) -> Snippet {
     Snippet(
       name: "node-apn", language: "javascript",
       text: """
@@ -115,7 +115,7 @@ package struct Snippet: Sendable {
         """)
   }
 
-  private static func rpush(_ facts: StandInFacts) -> Snippet {
+  private static func rpush(_ facts: DevFacts) -> Snippet {
     Snippet(
       name: "rpush", language: "ruby",
       text: """

@@ -7,7 +7,7 @@ package import ApusLoop
 package import ApusModel
 
 /// What a listener speaks, and to which environment it belongs.
-package struct DoorConfiguration: Sendable {
+package struct ListenerConfiguration: Sendable {
   package var kind: ListenerKind
   package var environment: Environment
   package var addresses: [SocketAddress]
@@ -32,7 +32,7 @@ package struct DoorConfiguration: Sendable {
 /// Everything that a service is told when it starts.
 package struct ServerConfiguration: Sendable {
   package var dataDirectory: String
-  package var doors: [DoorConfiguration]
+  package var listeners: [ListenerConfiguration]
   /// Threads with a loop each; 0 for one a core.
   package var workers = 0
   /// Whether devices may prove themselves inside the connect message (`apns-security-v3`).
@@ -68,7 +68,7 @@ package struct ServerConfiguration: Sendable {
   package var storeCacheMegabytes = 32
   /// Megabytes (2^20 bytes) of what is remembered of devices that are not connected.
   package var deviceCacheMegabytes = 256
-  /// Which devices without a certificate get one over the courier door.
+  /// Which devices without a certificate get one over the courier listener.
   package var enrolment = EnrolmentMode.all
   /// Days for which the certificates are valid that the running service issues.
   package var deviceDays = DataDirectory.ValidityDays.device
@@ -79,16 +79,16 @@ package struct ServerConfiguration: Sendable {
   /// Keeps everything in memory, for tests and development.
   package var isEphemeral = false
   /// Who listens in and decides, where the service stands in for APNs in development; nil for a real service.
-  package var rehearsal: (any Rehearsal)?
+  package var interceptor: (any Interceptor)?
   /// Hears of the ledger's lines as they are noted; nil: nobody.
   package var ledgerWatcher: (any LedgerWatcher)?
   package var log = Log()
 
   /// Those that anybody can come in by.
-  var openDoors: [DoorConfiguration] { doors.filter { !$0.addresses.isEmpty } }
+  var openListeners: [ListenerConfiguration] { listeners.filter { !$0.addresses.isEmpty } }
 
-  package init(dataDirectory: String, doors: [DoorConfiguration]) {
+  package init(dataDirectory: String, listeners: [ListenerConfiguration]) {
     self.dataDirectory = dataDirectory
-    self.doors = doors
+    self.listeners = listeners
   }
 }

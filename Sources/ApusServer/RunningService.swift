@@ -68,8 +68,8 @@ extension Worker {
     var facts = WorkerFacts()
     facts.connections = connectionCounts
     facts.ended = ended
-    facts.refusedForDescriptors = listeners.refusedForDescriptors
-    facts.rests = listeners.rests
+    facts.refusedForDescriptors = listeningSockets.refusedForDescriptors
+    facts.rests = listeningSockets.rests
     facts.halfOpenHandshakes = untrustedWork.halfOpenCount
     facts.openRequests = openRequests.count
     facts.refusedStreams = requestPool.refusedCount

@@ -11,25 +11,25 @@ import ApusTrust
 import Glibc
 import Synchronization
 
-/// The whole service: one worker a core, a store, and the doors.
+/// The whole service: one worker a core, a store, and the listeners.
 ///
 /// `start`, `reload` and `stop` are called from one thread, which is none of the workers'.
 package final class Service {
   package let configuration: ServerConfiguration
-  package private(set) var doors: [OpenListener] = []
+  package private(set) var listeners: [OpenListener] = []
   let log: Log
   private let store: any DurableStore
   private let workers: [Worker]
-  /// One for each worker; none in a rehearsal.
+  /// One for each worker; none in a development service.
   private let acceptors: [Worker]
   private var everyone: [Worker] { acceptors + workers }
   private var running: RunningService {
     RunningService(
-      configuration: configuration, workers: workers, acceptors: acceptors, listeners: doors,
+      configuration: configuration, workers: workers, acceptors: acceptors, listeners: listeners,
       loader: loader)
   }
   let tickets: TicketKeyring
-  private let contexts: DoorContexts
+  private let contexts: ListenerContexts
   /// That of the start.
   private let trust: Trust
   private let loader: TrustLoader
@@ -70,7 +70,7 @@ package final class Service {
     // Behind the store, whose lock says that no other service uses the directory.
     tickets = TicketKeyring(
       path: configuration.isEphemeral ? nil : dataDirectory.ticketFile, log: configuration.log)
-    let contexts = DoorContexts(
+    let contexts = ListenerContexts(
       directory: dataDirectory, configuration: configuration,
       revocations: Revocations(trust.directory), ticketKeys: tickets.keys)
     self.contexts = contexts
@@ -91,12 +91,12 @@ package final class Service {
           path: dataDirectory.nonceFile, log: configuration.log,
           nowMilliseconds: EventLoop.wallClockMilliseconds()),
       audit: audit, expiries: expiries, enrolment: enrolment,
-      rehearsal: configuration.rehearsal.map { RehearsalDesk($0, contexts) })
+      interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, commons: commons, trust: trust) }
     self.workers = workers
-    // A rehearsal's listener belongs to the worker that serves it, and nobody attacks it.
+    // A development service's listener belongs to the worker that serves it, and nobody attacks it.
     let acceptors =
-      configuration.rehearsal == nil
+      configuration.interceptor == nil
       ? workers.map {
         Worker(index: count + $0.index, acceptsFor: $0, commons: commons, trust: trust)
       } : []
@@ -174,10 +174,10 @@ package final class Service {
 
   private static var coreCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
 
-  /// Opens the doors and lets the workers run.
+  /// Opens the listeners and lets the workers run.
   package func start() throws {
-    for (door, context) in zip(configuration.openDoors, try contexts.all(trust)) {
-      try open(door, context)
+    for (listener, context) in zip(configuration.openListeners, try contexts.all(trust)) {
+      try open(listener, context)
     }
     enrolment.start()
     for worker in everyone { worker.start() }
@@ -188,11 +188,11 @@ package final class Service {
       stop()
       throw error
     }
-    for door in doors {
-      for address in door.addresses {
+    for listener in listeners {
+      for address in listener.addresses {
         log(
-          .notice, "listening", .text("door", door.kind.rawValue),
-          .text("environment", door.environment.name), .text("address", address.description))
+          .notice, "listening", .text("listener", listener.kind.rawValue),
+          .text("environment", listener.environment.name), .text("address", address.description))
       }
     }
   }
@@ -213,8 +213,8 @@ package final class Service {
 
   /// Every acceptor listens on every address; the kernel spreads the connections (SO_REUSEPORT). An inherited socket is
   /// shared by all of them.
-  private func open(_ configured: DoorConfiguration, _ context: TLSContext) throws {
-    var door = Door(
+  private func open(_ configured: ListenerConfiguration, _ context: TLSContext) throws {
+    var listener = ServiceListener(
       kind: configured.kind, environment: configured.environment,
       context: context, authorities: trust.authorities(of: configured.kind),
       addresses: configured.addresses, rules: configured.rules)
@@ -225,12 +225,13 @@ package final class Service {
     }
     let listening = acceptors.isEmpty ? workers : acceptors
     for (index, worker) in listening.enumerated() {
-      let bound = try worker.listen(door, reusePort: workers.count > 1)
+      let bound = try worker.listen(listener, reusePort: workers.count > 1)
       // Port 0 is chosen once; the others follow.
-      if index == 0 { door = door.with(addresses: bound) }
+      if index == 0 { listener = listener.with(addresses: bound) }
     }
-    doors.append(
-      OpenListener(kind: door.kind, environment: door.environment, addresses: door.addresses))
+    listeners.append(
+      OpenListener(
+        kind: listener.kind, environment: listener.environment, addresses: listener.addresses))
   }
 
   // MARK: While it runs
@@ -247,8 +248,8 @@ package final class Service {
     for worker in everyone { worker.ask { _ in } }
   }
 
-  /// The clock of a rehearsal was set: what is due by now happens at once, and not within a second, and providers that
-  /// were quiet for too long by that clock are told to go.
+  /// Call it after the clock of a development service was set: what is due happens at once instead of within a second,
+  /// and connections of providers end that were idle for too long by that clock.
   package func clockChanged() {
     for worker in everyone { worker.ask { $0.clockChanged() } }
   }

@@ -7,17 +7,17 @@ package import ApusStore
 package import ApusTLS
 import ApusTrust
 
-/// The service without threads, listeners and files: the workers, acceptors, connections and doors of ``Service`` on
-/// loops that a simulation steps, over a store, credentials and randomness that it provides.
+/// The service without threads, listening sockets and files: the workers, acceptors, connections and listeners of
+/// ``Service`` on loops that a simulation steps, over a store, credentials and randomness that it provides.
 package final class SteppedService {
   private let workers: [Worker]
   /// One for each worker.
   private let acceptors: [Worker]
   private var everyone: [Worker] { acceptors + workers }
-  private let doors: [Door]
+  private let listeners: [ServiceListener]
 
   /// - Parameters:
-  ///   - doors: Each with what its connections speak in TLS's place.
+  ///   - listeners: Each with what its connections speak in TLS's place.
   ///   - journals: The caller keeps or drops them when the service ends.
   ///   - order: Ready to give numbers.
   ///   - workerLoops: One for each worker.
@@ -28,17 +28,18 @@ package final class SteppedService {
   ///   - findsDormant: False breaks the rule that a dormant device is woken for whoever looks for it, likewise.
   ///   - recordsUnended: False breaks the rule that what a crash ended has an end in the ledger, likewise.
   package init(
-    _ configuration: ServerConfiguration, doors: [(DoorConfiguration, TLSContext)], trust: Trust,
+    _ configuration: ServerConfiguration, listeners: [(ListenerConfiguration, TLSContext)],
+    trust: Trust,
     store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
     workerLoops: [EventLoop], acceptorLoops: [EventLoop], seed: UInt64,
     sharesFeedbackDesk: Bool = true, findsDormant: Bool = true,
     recordsUnended: Bool = true
   ) throws {
-    self.doors = doors.map { door, context in
-      Door(
-        kind: door.kind, environment: door.environment, context: context,
-        authorities: trust.authorities(of: door.kind), addresses: door.addresses,
-        rules: door.rules)
+    self.listeners = listeners.map { listener, context in
+      ServiceListener(
+        kind: listener.kind, environment: listener.environment, context: context,
+        authorities: trust.authorities(of: listener.kind), addresses: listener.addresses,
+        rules: listener.rules)
     }
     let commons = Commons(
       configuration: configuration, store: store, order: order, audit: AuditLog(path: nil),
@@ -73,11 +74,11 @@ package final class SteppedService {
     }
   }
 
-  /// A connection was accepted at a door, by one of the acceptors.
-  package func accept(_ descriptor: Int32, from peer: SocketAddress, door: Int, acceptor: Int) {
-    let door = doors[door]
+  /// A connection was accepted at a listener, by one of the acceptors.
+  package func accept(_ descriptor: Int32, from peer: SocketAddress, listener: Int, acceptor: Int) {
+    let listener = listeners[listener]
     let acceptor = acceptors[acceptor]
-    acceptor.loop.perform { acceptor.accept(descriptor, peer, door) }
+    acceptor.loop.perform { acceptor.accept(descriptor, peer, listener) }
   }
 
   /// Swaps what everybody is judged by.

@@ -30,10 +30,10 @@ final class LiveService {
       nowSeconds: Self.nowSeconds)
     var configuration = ServerConfiguration(
       dataDirectory: directory.path,
-      doors: [
-        DoorConfiguration(
+      listeners: [
+        ListenerConfiguration(
           kind: .provider, environment: .development, addresses: [.loopbackIPv4(port: 0)]),
-        DoorConfiguration(
+        ListenerConfiguration(
           kind: .courier, environment: .development, addresses: [.loopbackIPv4(port: 0)]),
       ])
     configuration.isEphemeral = true
@@ -53,8 +53,8 @@ final class LiveService {
   func restart() throws {
     stop()
     var configuration = service.configuration
-    configuration.doors = service.doors.map {
-      DoorConfiguration(kind: $0.kind, environment: $0.environment, addresses: $0.addresses)
+    configuration.listeners = service.listeners.map {
+      ListenerConfiguration(kind: $0.kind, environment: $0.environment, addresses: $0.addresses)
     }
     service = try Service(configuration)
     try service.start()
@@ -70,10 +70,10 @@ final class LiveService {
   static var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
 
   func port(_ kind: ListenerKind) -> UInt16 {
-    guard let door = service.doors.first(where: { $0.kind == kind }) else {
-      preconditionFailure("the door was asked for")
+    guard let listener = service.listeners.first(where: { $0.kind == kind }) else {
+      preconditionFailure("the listener was asked for")
     }
-    return door.addresses[0].port
+    return listener.addresses[0].port
   }
 
   // MARK: Providers

@@ -72,15 +72,15 @@ struct OutputTests {
   @Test("A card shows what a device would show")
   func card() {
     let payload = """
-      {"aps":{"alert":{"title":"Door","body":"It rang.\\nTwice, and nobody went to see who it was."},
+      {"aps":{"alert":{"title":"ServiceListener","body":"It rang.\\nTwice, and nobody went to see who it was."},
       "badge":3,"sound":{"name":"bell"}},"id":[1]}
       """
     #expect(
       card(
-        payload, texts: ["Door", "It rang.\nTwice, and nobody went to see who it was."],
+        payload, texts: ["ServiceListener", "It rang.\nTwice, and nobody went to see who it was."],
         isFromStorage: true) == """
           ┌─ com.example.app · 12:00:00 · was stored
-          │ Door
+          │ ServiceListener
           │ It rang.
           │ Twice, and nobody went to see who it was.
           │ badge 3 · sound bell

@@ -214,7 +214,7 @@ struct PayloadEditTests {
 }
 
 @Suite("The service to send to, and its authorities")
-struct ProviderDoorTests {
+struct ProviderListenerTests {
   @Test(
     "A service is a host with or without a port, or a short name of Apple's",
     arguments: [
@@ -228,7 +228,7 @@ struct ProviderDoorTests {
       ("localhost", "localhost:2197", false),
       ("api.push.apple.com", "api.push.apple.com:443", true),
     ])
-  func door(text: String, address: String, isApple: Bool) throws {
+  func listener(text: String, address: String, isApple: Bool) throws {
     let provider = try invocation("send --token ab --to \(text)").value(ApusOptions.provider)
     #expect(provider.description == address && provider.isApple == isApple)
   }

@@ -13,7 +13,7 @@ import Testing
 final class Bench: @unchecked Sendable {
   static let topic = "com.example.app"
 
-  let standIn: StandIn
+  let substitute: DevService
   private var clients: [APNSClient] = []
   private var directory: TemporaryDirectory?
 
@@ -32,19 +32,19 @@ final class Bench: @unchecked Sendable {
     configuration.log = Log(minimumLevel: .error, sink: { _ in })
     configuration.version = "1.2.3"
     change(&configuration)
-    standIn = try StandIn(configuration)
+    substitute = try DevService(configuration)
   }
 
   /// Stops the service. Returns when everything has been closed.
   func stop() {
     for client in clients { client.closeImmediately() }
-    standIn.stop()
+    substitute.stop()
   }
 
-  var facts: StandInFacts { standIn.facts }
+  var facts: DevFacts { substitute.facts }
 
   func token(_ device: String = "phone", topic: String = topic) throws -> String {
-    try #require(standIn.token(device, topic: topic, .production))
+    try #require(substitute.token(device, topic: topic, .production))
   }
 
   // MARK: Sending

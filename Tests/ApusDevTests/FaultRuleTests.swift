@@ -88,7 +88,7 @@ struct FaultRuleTests {
     #expect(try Self.rule(#"{"effect":{"type":"deviceOffline"}}"#).effect == .deviceOffline)
     #expect(
       try Self.rule(#"{"effect":{"type":"certificate","which":"expired"}}"#).effect
-        == .opening(RehearsedOpening(certificate: .expired)))
+        == .opening(ConnectionOpening(certificate: .expired)))
   }
 
   @Test(
@@ -151,11 +151,11 @@ struct FaultRuleTests {
       JSONText.parse(Array(#"{"effect":{"type":"connections","maxConcurrentStreams":1}}"#.utf8)))
     _ = try desk.add(
       JSONText.parse(Array(#"{"effect":{"type":"certificate","which":"foreign"}}"#.utf8)))
-    #expect(desk.opening == RehearsedOpening(certificate: .foreign, maxConcurrentStreams: 1))
+    #expect(desk.opening == ConnectionOpening(certificate: .foreign, maxConcurrentStreams: 1))
     #expect(desk.decide(MatcherTests.facts)?.rule == nil)
     #expect(desk.remove(first.id) && !desk.remove(first.id))
-    #expect(desk.opening == RehearsedOpening(certificate: .foreign))
+    #expect(desk.opening == ConnectionOpening(certificate: .foreign))
     desk.removeAll()
-    #expect(desk.opening == RehearsedOpening())
+    #expect(desk.opening == ConnectionOpening())
   }
 }

@@ -16,7 +16,7 @@ struct ViolationTests {
     issuedAt: Int64? = nil, payload: String = #"{"aps":{"alert":"A"}}"#
   ) -> ProviderExchange {
     var request = ProviderRequest(
-      connection: RehearsedConnection(
+      connection: InterceptedConnection(
         number: connection, interface: .http2, environment: .production, peer: "127.0.0.1:4000",
         credential: nil), receivedMilliseconds: milliseconds)
     request.token = token

@@ -29,10 +29,10 @@ final class LiveService {
       nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
     var configuration = ServerConfiguration(
       dataDirectory: directory.path,
-      doors: [
-        DoorConfiguration(
+      listeners: [
+        ListenerConfiguration(
           kind: .courier, environment: .production, addresses: [.loopbackIPv4(port: 0)]),
-        DoorConfiguration(
+        ListenerConfiguration(
           kind: .provider, environment: .production, addresses: [.loopbackIPv4(port: 0)]),
       ])
     configuration.isEphemeral = true
@@ -45,10 +45,10 @@ final class LiveService {
   deinit { try? FileManager.default.removeItem(at: directory) }
 
   func address(_ kind: ListenerKind) -> SocketAddress {
-    guard let door = service.doors.first(where: { $0.kind == kind }) else {
-      preconditionFailure("the door was asked for")
+    guard let listener = service.listeners.first(where: { $0.kind == kind }) else {
+      preconditionFailure("the listener was asked for")
     }
-    return door.addresses[0]
+    return listener.addresses[0]
   }
 
   var authorityPEM: [UInt8] {

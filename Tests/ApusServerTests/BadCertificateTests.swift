@@ -78,15 +78,15 @@ struct BadCertificate: CustomTestStringConvertible, Sendable {
 /// Creates the certificates, for listeners of either authority.
 struct BadCertificates {
   let directory: TestDirectory
-  let door: ListenerKind
+  let listener: ListenerKind
   var now: Int64 { TestDirectory.nowSeconds }
 
   var authority: CertificateAuthority {
-    door == .courier ? directory.deviceAuthority : directory.serviceAuthority
+    listener == .courier ? directory.deviceAuthority : directory.serviceAuthority
   }
 
   private var subject: Certificate.Subject {
-    door == .courier
+    listener == .courier
       ? .init(
         userID: "0123456789abcdef", commonName: "bad",
         organization: CertificateAuthority.deviceOrganization)
@@ -150,20 +150,20 @@ struct BadCertificates {
 
 @Suite("Invalid certificates at each listener", .timeLimit(.minutes(30)))
 struct BadCertificateTests {
-  static let doors: [ListenerKind] = [.provider, .gateway, .feedback, .courier]
+  static let listeners: [ListenerKind] = [.provider, .gateway, .feedback, .courier]
   let service: TestService
 
   init() throws { service = try Gateways.service }
 
-  private func end(_ door: ListenerKind, _ identity: TLSIdentity?) throws -> RawEnd? {
+  private func end(_ listener: ListenerKind, _ identity: TLSIdentity?) throws -> RawEnd? {
     let protocols: [String] =
-      switch door {
+      switch listener {
       case .provider: ["h2"]
       case .courier: [TestService.courierProtocol]
       case .gateway, .feedback: []
       }
     do {
-      let client = try service.tls(door, protocols: protocols, identity: identity)
+      let client = try service.tls(listener, protocols: protocols, identity: identity)
       return try client.receiveAll().end
     } catch RawFault.ended(let how, _) {
       return how
@@ -172,26 +172,26 @@ struct BadCertificateTests {
 
   @Test(
     "The handshake ends with its alert, and the audit log has the reason and the certificate",
-    arguments: doors)
-  func table(door: ListenerKind) throws {
+    arguments: listeners)
+  func table(listener: ListenerKind) throws {
     let service = try TestService()
     defer { service.stop() }
-    let made = BadCertificates(directory: service.directory, door: door)
+    let made = BadCertificates(directory: service.directory, listener: listener)
     let audit = AuditLines(service)
     let tests = BadCertificateTests(service)
     // A valid one is accepted, so the refusals below have the expected cause.
-    #expect(try tests.isLetIn(door, made.identity()))
+    #expect(try tests.isLetIn(listener, made.identity()))
     for bad in BadCertificate.all {
       let identity = try bad.make(made)
       let line = try audit.line("handshake.refused") {
-        let end = try tests.end(door, identity)
+        let end = try tests.end(listener, identity)
         #expect(end == .failed(.alertReceived(bad.alert)), "\(bad.name)")
       }
       #expect(line["reason"] == bad.reason, "\(bad.name)")
-      #expect(line["door"] == "\(door.rawValue) production")
+      #expect(line["listener"] == "\(listener.rawValue) production")
       #expect(line["sha256"]?.count == 64 && line["issuer"]?.isEmpty == false, "\(bad.name)")
       #expect((line["explanation"]?.count ?? 0) > 20, "\(bad.name)")
-      let subject = door == .courier ? "0123456789abcdef" : TestDirectory.topic
+      let subject = listener == .courier ? "0123456789abcdef" : TestDirectory.topic
       if bad.name != "self-signed under the authority's name" {
         #expect(line["subject"]?.contains(subject) == true, "\(line)")
       }
@@ -201,8 +201,8 @@ struct BadCertificateTests {
   private init(_ service: TestService) { self.service = service }
 
   /// Whether the service keeps the connection open: its first output shows that.
-  private func isLetIn(_ door: ListenerKind, _ identity: TLSIdentity) throws -> Bool {
-    switch door {
+  private func isLetIn(_ listener: ListenerKind, _ identity: TLSIdentity) throws -> Bool {
+    switch listener {
     case .provider:
       let provider = try service.provider(identity: identity)
       try provider.ping()
@@ -223,11 +223,11 @@ struct BadCertificateTests {
   }
 
   @Test(
-    "An overlong chain ends the handshake at little cost", arguments: doors)
-  func hugeChain(door: ListenerKind) throws {
+    "An overlong chain ends the handshake at little cost", arguments: listeners)
+  func hugeChain(listener: ListenerKind) throws {
     let service = try TestService()
     defer { service.stop() }
-    let made = BadCertificates(directory: service.directory, door: door)
+    let made = BadCertificates(directory: service.directory, listener: listener)
     let tests = BadCertificateTests(service)
     let good = try made.identity()
     // More than 32 KiB of unknown authorities.
@@ -241,21 +241,21 @@ struct BadCertificateTests {
       certificateChainPEM: Array(chain.utf8), privateKeyPEM: good.privateKeyPEM)
     let line = try AuditLines(service).line("handshake.refused") {
       // illegal_parameter.
-      let end = try tests.end(door, identity)
+      let end = try tests.end(listener, identity)
       #expect(end == .failed(.alertReceived(47)))
     }
     #expect(line["reason"] == "certificates too long")
-    #expect(try tests.isLetIn(door, good))
+    #expect(try tests.isLetIn(listener, good))
   }
 
   @Test(
     "Without a certificate, the listeners that require one refuse the handshake",
     arguments: [ListenerKind.gateway, .feedback])
-  func none(door: ListenerKind) throws {
+  func none(listener: ListenerKind) throws {
     let service = try TestService()
     defer { service.stop() }
     let line = try AuditLines(service).line("handshake.refused") {
-      let end = try BadCertificateTests(service).end(door, nil)
+      let end = try BadCertificateTests(service).end(listener, nil)
       #expect(end == .failed(.alertReceived(116)))
     }
     #expect(line["reason"] == "no certificate")
@@ -267,7 +267,7 @@ struct BadCertificateTests {
     defer { service.stop() }
     let directory = service.directory
     let audit = AuditLines(service)
-    let twice = try BadCertificates(directory: directory, door: .provider).identity {
+    let twice = try BadCertificates(directory: directory, listener: .provider).identity {
       $0.addExtendedKeyUsage(.clientAuth)
       $0.add(.pushProduction, DER.null)
     }
@@ -321,7 +321,7 @@ struct BadCertificateTests {
         certificate: try template.signed(issuer: issuer.certificate.subjectDER, by: issuer.key))
     }
     let now = TestDirectory.nowSeconds
-    let impostor = try BadCertificates(directory: directory, door: .courier).impostorAuthority()
+    let impostor = try BadCertificates(directory: directory, listener: .courier).impostorAuthority()
     let nonce = TestDevice.nonce()
     let good = try device()
     var broken = try good.signedConnect()

@@ -123,7 +123,7 @@ struct BadTokenTests {
       }
       #expect(line["reason"] == reason, "case \(index)")
       #expect(line["explanation"]?.contains(word) == true, "case \(index): \(line)")
-      #expect(line["door"] == "http2 production")
+      #expect(line["listener"] == "http2 production")
       // The presented token may be a secret.
       #expect(line["explanation"]?.contains(parts[2].prefix(12)) == false)
     }

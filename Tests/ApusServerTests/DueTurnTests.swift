@@ -16,7 +16,7 @@ struct DueTurnTests {
 
   /// A worker without connections, on a loop that was not started.
   private func worker(_ directory: TestDirectory) throws -> Worker {
-    var configuration = ServerConfiguration(dataDirectory: directory.data.path, doors: [])
+    var configuration = ServerConfiguration(dataDirectory: directory.data.path, listeners: [])
     configuration.isEphemeral = true
     let audit = AuditLog(path: nil)
     let store = MemoryStore()
@@ -37,7 +37,7 @@ struct DueTurnTests {
     let directory = try TestDirectory()
     let worker = try worker(directory)
     // Nothing is sent, so any context will do.
-    let door = Door(
+    let listener = ServiceListener(
       kind: .provider, environment: .production, context: try Shared.service.providerContext(),
       authorities: worker.trust.authorities(of: .provider), addresses: [], rules: .standard)
     var peers: [Int32] = []
@@ -46,7 +46,7 @@ struct DueTurnTests {
       var pair: [Int32] = [-1, -1]
       try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
       peers.append(pair[1])
-      worker.accept(pair[0], .loopbackIPv4(port: 1), door)
+      worker.accept(pair[0], .loopbackIPv4(port: 1), listener)
     }
     var left = worker.connectionCount
     try #require(left == Self.count)

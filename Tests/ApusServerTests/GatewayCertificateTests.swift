@@ -12,7 +12,7 @@ struct GatewayCertificateTests {
 
   init() throws { service = try Gateways.service }
 
-  static let doors: [ListenerKind] = [.gateway, .feedback]
+  static let listeners: [ListenerKind] = [.gateway, .feedback]
 
   /// How the connection ends for a client with this certificate, with each TLS version.
   private func ends(
@@ -32,34 +32,34 @@ struct GatewayCertificateTests {
     }
   }
 
-  @Test("Without a certificate the handshake fails: alert 40 or 116", arguments: doors)
-  func none(door: ListenerKind) throws {
+  @Test("Without a certificate the handshake fails: alert 40 or 116", arguments: listeners)
+  func none(listener: ListenerKind) throws {
     // RFC 5246, section 7.4.6; RFC 8446, section 4.4.2.4.
     let alerts: [RawEnd] = [.failed(.alertReceived(40)), .failed(.alertReceived(116))]
-    #expect(try ends(service, door, nil) == alerts)
+    #expect(try ends(service, listener, nil) == alerts)
   }
 
-  @Test("Foreign, expired and device certificates fail the handshake", arguments: doors)
-  func untrusted(door: ListenerKind) throws {
+  @Test("Foreign, expired and device certificates fail the handshake", arguments: listeners)
+  func untrusted(listener: ListenerKind) throws {
     let directory = service.directory
     let foreign = try directory.providerIdentity(authority: directory.foreignAuthority)
     let device = try directory.device().identity
     let expired = try directory.providerIdentity(validity: TestDirectory.expired)
     for (identity, alert) in [(foreign, UInt8(48)), (device, 48), (expired, 45)] {
       let end = RawEnd.failed(.alertReceived(alert))
-      #expect(try ends(service, door, identity) == [end, end])
+      #expect(try ends(service, listener, identity) == [end, end])
     }
   }
 
   @Test(
     "A certificate for the other environment, or not for push, is closed without a byte",
-    arguments: doors)
-  func environment(door: ListenerKind) throws {
+    arguments: listeners)
+  func environment(listener: ListenerKind) throws {
     let directory = service.directory
     let development = try directory.providerIdentity(environments: .development)
     let device = try directory.device(authority: directory.serviceAuthority).identity
     for identity in [development, device] {
-      #expect(try ends(service, door, identity) == [.closeNotify, .closeNotify])
+      #expect(try ends(service, listener, identity) == [.closeNotify, .closeNotify])
     }
     // The listener of its environment accepts it.
     let client = try service.gateway(.development, identity: development)
@@ -122,7 +122,7 @@ struct GatewayCertificateTests {
     }
     // RFC 8446, section 6.2: certificate_revoked.
     let end = RawEnd.failed(.alertReceived(44))
-    for door in Self.doors { #expect(try ends(service, door, identity) == [end, end]) }
+    for listener in Self.listeners { #expect(try ends(service, listener, identity) == [end, end]) }
     try bystander.send(GatewayFrame.framed(2, token))
     #expect(try bystander.packet() == GatewayFrame.packet(0, 2))
   }

@@ -10,7 +10,7 @@ import Testing
 struct LedgerOpeningTests {
   private let store = MemoryStore(mode: .manual)
   private let memory = JournalMemory(byteCount: 64 * 1024)
-  private var configuration = ServerConfiguration(dataDirectory: "(none)", doors: [])
+  private var configuration = ServerConfiguration(dataDirectory: "(none)", listeners: [])
   private static let now: Int64 = 1_700_000_000_000
 
   /// A worker's counters and ledger.

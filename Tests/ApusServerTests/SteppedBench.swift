@@ -67,7 +67,7 @@ final class SteppedBench {
   let network = SteppedNetwork()
   let loop: EventLoop
   let worker: Worker
-  private let door: Door
+  private let listener: ServiceListener
   private var lastDescriptor: Int32 = 1_000_000
 
   init(
@@ -76,7 +76,7 @@ final class SteppedBench {
   ) throws {
     let directory = try directory ?? TestDirectory()
     self.directory = directory
-    var configuration = ServerConfiguration(dataDirectory: directory.data.path, doors: [])
+    var configuration = ServerConfiguration(dataDirectory: directory.data.path, listeners: [])
     configuration.isEphemeral = true
     let audit = AuditLog(path: nil)
     var commons = Commons(
@@ -89,14 +89,14 @@ final class SteppedBench {
     worker = Worker(index: 0, commons: commons, trust: trust, loop: loop)
     worker.connect(to: [worker])
     try worker.shard.restore(LedgerOpening(store, workers: 1, journals: LedgerJournals()))
-    let contexts = DoorContexts(
+    let contexts = ListenerContexts(
       directory: directory.data, configuration: configuration,
       revocations: Revocations(trust.directory), ticketKeys: TicketKeys())
     let authorities = trust.authorities(of: kind)
-    door = Door(
+    listener = ServiceListener(
       kind: kind, environment: .production,
       context: try contexts.context(
-        for: DoorConfiguration(kind: kind, environment: .production, addresses: []),
+        for: ListenerConfiguration(kind: kind, environment: .production, addresses: []),
         trusting: authorities),
       authorities: authorities, addresses: [], rules: .standard)
   }
@@ -129,7 +129,7 @@ final class SteppedBench {
   func connect() -> Int32 {
     lastDescriptor += 1
     network.lines[lastDescriptor] = SteppedNetwork.Line()
-    worker.accept(lastDescriptor, .loopbackIPv4(port: 1), door)
+    worker.accept(lastDescriptor, .loopbackIPv4(port: 1), listener)
     run()
     return lastDescriptor
   }

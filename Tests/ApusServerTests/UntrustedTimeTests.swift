@@ -93,7 +93,7 @@ struct UntrustedTimeTests {
     let queue = EnrolmentQueue(
       directory.data, .all, days: 1, AuditLog(path: nil),
       log: ServerConfiguration(
-        dataDirectory: directory.data.path, doors: []
+        dataDirectory: directory.data.path, listeners: []
       ).log)
     let bench = try SteppedBench(.courier, directory, enrolment: queue)
     let device = try SteppedClient(bench, protocols: [TestService.courierProtocol])
@@ -119,7 +119,7 @@ struct EnrolmentLimitTests {
 
   init() throws {
     directory = try TestDirectory()
-    let configuration = ServerConfiguration(dataDirectory: directory.data.path, doors: [])
+    let configuration = ServerConfiguration(dataDirectory: directory.data.path, listeners: [])
     queue = EnrolmentQueue(
       directory.data, .all, days: 1, AuditLog(path: nil), log: configuration.log)
     trust = try directory.data.trust(generation: 1, allowsES512: false)

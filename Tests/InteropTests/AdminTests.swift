@@ -65,9 +65,9 @@ struct AdminTests {
     #expect(try get("/readyz") == "ready\n")
     let status = try Programs.json(get("/v1/status"))
     #expect(status["ready"] as? Bool == true)
-    let doors = try #require(status["doors"] as? [[String: Any]])
+    let listeners = try #require(status["listeners"] as? [[String: Any]])
     #expect(
-      Set(doors.compactMap { $0["kind"] as? String }) == [
+      Set(listeners.compactMap { $0["kind"] as? String }) == [
         "http2", "courier", "gateway", "feedback",
       ])
     let device = try installation.device("phone")
@@ -75,7 +75,8 @@ struct AdminTests {
     try installation.send(1, to: deviceToken)
     _ = try #require(device.listener).first("notification")
     let metrics = try get("/metrics")
-    #expect(metrics.contains("apus_connections{door=\"courier\",environment=\"production\"} 1\n"))
+    #expect(
+      metrics.contains("apus_connections{listener=\"courier\",environment=\"production\"} 1\n"))
     #expect(
       metrics.contains(
         "apus_notifications_total{topic=\"com.example.app\",environment=\"production\","

@@ -93,29 +93,29 @@ package enum ApusOptions {
 
   // MARK: serve
 
-  package static let http2Listen = door(
+  package static let http2Listen = listener(
     "--http2-listen", port: 2197, help: "Listener for providers, production.")
-  package static let http2DevelopmentListen = door(
+  package static let http2DevelopmentListen = listener(
     "--http2-development-listen", port: 2198, help: "Listener for providers, development.")
-  package static let courierListen = door(
+  package static let courierListen = listener(
     "--courier-listen", port: 5223, help: "Listener for devices, production.")
-  package static let courierDevelopmentListen = door(
+  package static let courierDevelopmentListen = listener(
     "--courier-development-listen", port: 5224, help: "Listener for devices, development.")
 
-  package static let gatewayListen = door(
+  package static let gatewayListen = listener(
     "--gateway-listen", port: 2195, allowed: Set(ListenModifier.allCases),
     help: "Listener for legacy senders (binary interface), production.")
-  package static let gatewayDevelopmentListen = door(
+  package static let gatewayDevelopmentListen = listener(
     "--gateway-development-listen", port: 2295, allowed: Set(ListenModifier.allCases),
     help: "Listener for legacy senders, development.")
-  package static let feedbackListen = door(
+  package static let feedbackListen = listener(
     "--feedback-listen", port: 2196, allowed: [.legacyTLS],
     help: "Feedback service for legacy senders, production.")
-  package static let feedbackDevelopmentListen = door(
+  package static let feedbackDevelopmentListen = listener(
     "--feedback-development-listen", port: 2296, allowed: [.legacyTLS],
     help: "Feedback service for legacy senders, development.")
 
-  private static func door(
+  private static func listener(
     _ flag: String, port: UInt16, allowed: Set<ListenModifier> = [], help: String
   ) -> Option<ListenAddresses> {
     Option(
@@ -187,7 +187,8 @@ package enum ApusOptions {
   // MARK: send
 
   package static let provider = Option(
-    "--to", .providerDoor, in: [Verb.send, .doctor], group: .connection, scope: .named("send-to"),
+    "--to", .providerListener, in: [Verb.send, .doctor], group: .connection,
+    scope: .named("send-to"),
     default: "localhost:2197",
     help: "The service's listener for providers; apple and apple-sandbox stand for Apple's hosts.")
   package static let courier = Option(

@@ -70,7 +70,7 @@ extension HostPort {
 
 extension HostPort {
   /// Reads the address of a listener for providers: a host with or without a port, or a short name of Apple's.
-  package init(providerDoor text: String) throws(ValueProblem) {
+  package init(providerListener text: String) throws(ValueProblem) {
     let host = Self.appleNames.first { $0.name == text }?.host ?? text
     var address = HostPort(host)
     if address == nil {
@@ -87,9 +87,9 @@ extension HostPort {
 }
 
 extension ValueSyntax where Value == HostPort {
-  static var providerDoor: ValueSyntax {
+  static var providerListener: ValueSyntax {
     ValueSyntax("HOST:PORT", completion: .words(HostPort.appleNames.map(\.name))) {
-      text throws(ValueProblem) in try HostPort(providerDoor: text)
+      text throws(ValueProblem) in try HostPort(providerListener: text)
     }
   }
 }

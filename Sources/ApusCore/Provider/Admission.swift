@@ -81,23 +81,23 @@ package enum Admission {
   ) throws(Refusal) -> AdmittedHead {
     try examined(
       fields, connection: connection, directory: directory, bodyByteCount: bodyByteCount,
-      body: body, standIn: nil)
+      body: body, substitute: nil)
   }
 
   /// The same with another device token in place of the path's, for the development service, which accepts any.
   package static func examine(
     _ fields: borrowing RequestFields, connection: borrowing ProviderConnection,
-    directory: Directory, bodyByteCount: Int, body: Span<UInt8>, standIn: DeviceToken
+    directory: Directory, bodyByteCount: Int, body: Span<UInt8>, substitute: DeviceToken
   ) throws(Refusal) -> AdmittedHead {
     try examined(
       fields, connection: connection, directory: directory, bodyByteCount: bodyByteCount,
-      body: body, standIn: standIn)
+      body: body, substitute: substitute)
   }
 
   @inline(__always)
   private static func examined(
     _ fields: borrowing RequestFields, connection: borrowing ProviderConnection,
-    directory: Directory, bodyByteCount: Int, body: Span<UInt8>, standIn: DeviceToken?
+    directory: Directory, bodyByteCount: Int, body: Span<UInt8>, substitute: DeviceToken?
   ) throws(Refusal) -> AdmittedHead {
     // Step 6.
     let messageID = try requestedID(fields)
@@ -126,7 +126,7 @@ package enum Admission {
     let scan = try scan(
       body, byteCount: bodyByteCount, limit: limit, needsAPS: !isForFileProvider)
     // Step 9, as far as possible without the sealing key.
-    let token = if let standIn { standIn } else { try deviceToken(fields.value(.path)) }
+    let token = if let substitute { substitute } else { try deviceToken(fields.value(.path)) }
     return AdmittedHead(
       messageID: messageID, expirationSeconds: expiration,
       priority: effectivePriority(explicitPriority, pushType, scan), pushType: pushType,

@@ -143,7 +143,7 @@ package final class Directory: Sendable {
     if isRevoked(certificate) { return .certificateRevoked }
     if !authorities.isSuperset(of: certificate.authorities) { return .certificateAuthority }
     return certificate.environments.contains(environment)
-      ? nil : .certificateEnvironment(door: environment)
+      ? nil : .certificateEnvironment(listener: environment)
   }
 
   /// The time of the device's retirement in Unix milliseconds; nil if it is not retired.

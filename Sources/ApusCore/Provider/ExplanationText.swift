@@ -34,8 +34,8 @@ extension Explanation {
     case .tokenTooOld(let seconds):
       "the provider token is \(seconds) s old, but is valid for \(Limits.providerTokenSeconds) s: "
         + "issue a new one"
-    case .keyEnvironment(let key, let door):
-      "key \(key.text) is for \(door.other.name); this listener is for \(door.name)"
+    case .keyEnvironment(let key, let listener):
+      "key \(key.text) is for \(listener.other.name); this listener is for \(listener.name)"
     case .otherTeam(let first, let now):
       "the connection was first used for team \(first.text), now for \(now.text): open a "
         + "connection for each team"
@@ -60,9 +60,9 @@ extension Explanation {
         + "certificate issued"
     case .certificateExpired:
       "the connection's certificate has expired: connect with one that is valid"
-    case .certificateEnvironment(let door):
-      "the certificate is for \(door.other.name), but this listener is for \(door.name): use the other listener, or "
-        + "have it issued for both"
+    case .certificateEnvironment(let listener):
+      "the certificate is for \(listener.other.name), but this listener is for \(listener.name): "
+        + "use the other listener, or have it issued for both"
     default: nil
     }
   }

@@ -162,7 +162,7 @@ package struct ProviderConnection: ~Copyable, Sendable {
         return Refusal(.signature(key: key.id, issuer: grant.team))
       }
       return key.environments.contains(environment)
-        ? nil : Refusal(.keyEnvironment(key: key.id, door: environment))
+        ? nil : Refusal(.keyEnvironment(key: key.id, listener: environment))
     } catch {
       return error
     }
@@ -278,7 +278,7 @@ extension ProviderConnection {
     }
     // Before the device token is checked: a made-up one gets this answer at the wrong listener too.
     guard key.environments.contains(environment) else {
-      throw Refusal(.keyEnvironment(key: key.id, door: environment))
+      throw Refusal(.keyEnvironment(key: key.id, listener: environment))
     }
     if var first = firstKey {
       // A related key may be declared after the first push, so that a key can be rotated out.

@@ -47,7 +47,7 @@ package enum Explanation: Sendable, Hashable {
   case revokedKey(ShortID)
   case tokenInFuture(seconds: Int64)
   case tokenTooOld(seconds: Int64)
-  case keyEnvironment(key: ShortID, door: Environment)
+  case keyEnvironment(key: ShortID, listener: Environment)
   case otherTeam(first: ShortID, now: ShortID)
   case otherKeyKind(first: ShortID, now: ShortID)
   case unrelatedKey(first: ShortID, now: ShortID)
@@ -56,7 +56,7 @@ package enum Explanation: Sendable, Hashable {
   case certificateRevoked
   case certificateAuthority
   case certificateExpired
-  case certificateEnvironment(door: Environment)
+  case certificateEnvironment(listener: Environment)
   case certificateTopicMissing
   /// The credential is valid, but its team has as many connections as it may.
   case tooManyConnections

@@ -42,7 +42,7 @@ final class Composer: Sendable {
           Task { await sender.client.close() }
         }
         var configuration = ClientConfiguration(
-          endpoint: Endpoint(host: StandInFacts.host, port: port),
+          endpoint: Endpoint(host: DevFacts.host, port: port),
           trustRoots: .pem(settings.authorityPEM),
           credential: .providerTokenFile(
             path: settings.keyFile, keyID: settings.keyID, teamID: settings.team))

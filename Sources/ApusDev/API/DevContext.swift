@@ -14,7 +14,7 @@ struct DevContext: Sendable {
   let park: DevicePark
   let feed: EventFeed
   let composer: Composer
-  let facts: StandInFacts
+  let facts: DevFacts
 
   /// Runs `body` with the devices on their loop, and waits for its result; nil on timeout.
   func ask<Answer: Sendable>(
@@ -48,8 +48,8 @@ struct DevContext: Sendable {
 }
 
 /// Facts that do not change while the development service runs.
-package struct StandInFacts: Sendable {
-  package struct Door: Sendable {
+package struct DevFacts: Sendable {
+  package struct ServiceListener: Sendable {
     package var kind: ListenerKind
     package var environment: Environment
     package var port: UInt16
@@ -67,7 +67,7 @@ package struct StandInFacts: Sendable {
   package var dataDirectory: String
   /// Whether the directory is deleted when the service stops.
   package var isThrowAway: Bool
-  package var doors: [Door]
+  package var listeners: [ServiceListener]
   package var consoleAddress: SocketAddress
   /// The password of the console and the API; nil for none.
   package var password: String?
@@ -80,7 +80,7 @@ package struct StandInFacts: Sendable {
   package static let host = "localhost"
 
   package func port(_ kind: ListenerKind, _ environment: Environment) -> UInt16? {
-    doors.first { $0.kind == kind && $0.environment == environment }?.port
+    listeners.first { $0.kind == kind && $0.environment == environment }?.port
   }
 
   /// The console's address, for a browser on this machine.

@@ -150,7 +150,7 @@ struct StatusRoutes {
       writer.beginObject()
       for environment in Environment.allCases {
         let port = context.facts.port(kind, environment)
-        writer.text(environment.name, port.map { "\(StandInFacts.host):\($0)" })
+        writer.text(environment.name, port.map { "\(DevFacts.host):\($0)" })
       }
       writer.endObject()
     }

@@ -14,7 +14,7 @@ final class DevicePark: @unchecked Sendable {
   struct Settings: Sendable {
     var data: DataDirectory
     /// The addresses to which devices of each environment connect.
-    var doors: [Environment: SocketAddress]
+    var listeners: [Environment: SocketAddress]
     var team: String
     /// Whether identities are saved for the next run.
     var keepsIdentities: Bool
@@ -88,7 +88,7 @@ final class DevicePark: @unchecked Sendable {
   private func link(
     _ device: VirtualDevice, _ environment: Environment, _ context: TLSContext
   ) {
-    guard let address = settings.doors[environment] else { return }
+    guard let address = settings.listeners[environment] else { return }
     let link = DeviceLink(environment) { [shared] link in
       DeviceConnection(
         shared: shared,

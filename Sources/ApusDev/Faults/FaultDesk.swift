@@ -7,7 +7,7 @@ final class FaultDesk: Sendable {
   private struct State {
     var rules: [FaultRule] = []
     var nextID: UInt64 = 1
-    var opening = RehearsedOpening()
+    var opening = ConnectionOpening()
   }
 
   private let state = Mutex(State())
@@ -29,7 +29,7 @@ final class FaultDesk: Sendable {
   }
 
   /// How provider connections are currently opened.
-  var opening: RehearsedOpening { state.withLock { $0.opening } }
+  var opening: ConnectionOpening { state.withLock { $0.opening } }
 
   var rules: [FaultRule] { state.withLock { $0.rules } }
 
@@ -90,7 +90,7 @@ final class FaultDesk: Sendable {
 
   /// Combines the rules for connections: the latest rule decides each setting.
   private static func settle(_ state: inout State) {
-    var opening = RehearsedOpening()
+    var opening = ConnectionOpening()
     for case .opening(let wanted) in state.rules.map(\.effect) {
       if wanted.certificate != .good { opening.certificate = wanted.certificate }
       opening.maxConcurrentStreams = wanted.maxConcurrentStreams ?? opening.maxConcurrentStreams

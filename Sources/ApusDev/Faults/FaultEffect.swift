@@ -50,8 +50,8 @@ extension FaultEffect {
     case .certificate:
       let which = try reader.choice(
         "which",
-        RehearsedOpening.Certificate.allCases.filter { $0 != .good }.map { ($0.rawValue, $0) })
-      self = .opening(RehearsedOpening(certificate: try reader.required(which, "which")))
+        ConnectionOpening.Certificate.allCases.filter { $0 != .good }.map { ($0.rawValue, $0) })
+      self = .opening(ConnectionOpening(certificate: try reader.required(which, "which")))
     case .connections:
       let streams = try reader.integer("maxConcurrentStreams", 1...1000)
       let window = try reader.integer("initialWindowBytes", 1...65_535)
@@ -59,7 +59,7 @@ extension FaultEffect {
         throw InputFault("must have maxConcurrentStreams or initialWindowBytes", at: place)
       }
       self = .opening(
-        RehearsedOpening(
+        ConnectionOpening(
           maxConcurrentStreams: streams.map(Int.init), initialWindowBytes: window.map(Int.init)))
     }
     try reader.finish()

@@ -10,7 +10,7 @@ package enum FaultEffect: Sendable, Hashable {
   /// The push's device goes offline before the service decides on the push.
   case deviceOffline
   /// On every provider connection opened while the rule is armed.
-  case opening(RehearsedOpening)
+  case opening(ConnectionOpening)
 }
 
 /// A rule for faults. Deterministic: the same pushes in the same order get the same faults.

@@ -62,7 +62,7 @@ struct ConnectionWatch: Sendable {
   ///
   /// - Returns: The push that it carried, and the violation.
   mutating func closed(
-    _ connection: RehearsedConnection, nowMilliseconds: Int64
+    _ connection: InterceptedConnection, nowMilliseconds: Int64
   ) -> (number: UInt64, violation: Violation)? {
     guard let ended = connections.removeValue(forKey: connection.number), ended.pushes == 1 else {
       return nil

@@ -11,7 +11,7 @@ final class PushRecorder: Sendable {
   enum Note: Sendable {
     case answered(ProviderExchange)
     case ledger([LedgerEvent], milliseconds: Int64)
-    case closed(RehearsedConnection, milliseconds: Int64)
+    case closed(InterceptedConnection, milliseconds: Int64)
     case shown(NotificationID, device: String, Rendering?)
     case event(DevEvent)
   }

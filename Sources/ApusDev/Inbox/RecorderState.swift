@@ -133,7 +133,7 @@ struct RecorderState: Sendable {
     body(&early[id, default: Early()])
   }
 
-  mutating func closed(_ connection: RehearsedConnection, _ milliseconds: Int64) {
+  mutating func closed(_ connection: InterceptedConnection, _ milliseconds: Int64) {
     guard let (number, violation) = watch.closed(connection, nowMilliseconds: milliseconds),
       let push = inbox[number]
     else { return }

@@ -23,8 +23,8 @@ package struct RefusalLog {
 
   package init(_ directory: DataDirectory) { reader = AuditReader(path: directory.auditFile) }
 
-  /// The newest `limit` matching lines, oldest first. Each has `time`, `reason`, `explanation`, `actor`, `door`, and,
-  /// if the request had them, `id`, `topic` and the first digits of `token`.
+  /// The newest `limit` matching lines, oldest first. Each has `time`, `reason`, `explanation`, `actor`, `listener`,
+  /// and, if the request had them, `id`, `topic` and the first digits of `token`.
   package func newest(_ query: Query, limit: Int) throws(FileError) -> [JSONValue] {
     var found: [JSONValue] = []
     var before: Int64?

@@ -28,7 +28,7 @@ extension CourierConnection {
     do throws(DeviceRefusal) {
       identity = try DeviceIdentity(
         connect, dialect: dialect, tlsCertificateDER: connection.tls.peerCertificateDER,
-        verified: connection.door.authorities, trust: worker.trust, replays: worker.replays,
+        verified: connection.listener.authorities, trust: worker.trust, replays: worker.replays,
         nowMilliseconds: worker.wallMilliseconds,
         allowsInBand: worker.configuration.allowsInBandCertificates)
     } catch {
@@ -76,7 +76,7 @@ extension CourierConnection {
   }
 
   func begin(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
-    let key = DeviceKey(id: identity.device, environment: connection.door.environment)
+    let key = DeviceKey(id: identity.device, environment: connection.listener.environment)
     do {
       // The snapshot may have changed while the connection came over from another worker.
       do throws(DeviceRefusal) { try identity.requireTrusted(worker.trust) } catch {

@@ -20,7 +20,7 @@ import ApusTLS
   var isFound = true
 
   /// The listeners of the devices' connections: a few, and some more after each change of certificates.
-  private var doors: [(door: Door, count: Int)?] = []
+  private var listeners: [(listener: ServiceListener, count: Int)?] = []
   /// The most devices that were awake since memory was last returned, and when that was.
   private var mostAwake = 0
   private var returnedSeconds: UInt64 = 0
@@ -41,35 +41,35 @@ import ApusTLS
   /// Reads the memory that `slot(of:)` and a wake read first, so that it is in the processor's cache.
   func warm(_ key: DeviceKey) -> UInt {
     guard let slot = slot(of: key) else { return 0 }
-    return UInt(rows[Int(slot)].door)
+    return UInt(rows[Int(slot)].listener)
   }
 
-  func door(of slot: Int32) -> Door {
-    guard let door = doors[Int(rows[Int(slot)].door)]?.door else {
+  func listener(of slot: Int32) -> ServiceListener {
+    guard let listener = listeners[Int(rows[Int(slot)].listener)]?.listener else {
       preconditionFailure("a dormant device has no listener")
     }
-    return door
+    return listener
   }
 
   // MARK: Coming and going
 
   /// A number for the listener; nil if there is no room for a row of the slot.
-  func reserve(_ slot: Int32, _ door: Door) -> UInt16? {
+  func reserve(_ slot: Int32, _ listener: ServiceListener) -> UInt16? {
     guard slot < DormantPlaces.slotLimit, rows.reserve(Int(slot)) else { return nil }
-    let known = doors.firstIndex { $0?.door === door }
-    if known == nil, doors.count > Int(UInt16.max) { return nil }
-    guard let place = known ?? doors.firstIndex(where: { $0 == nil }) else {
-      doors.append((door, 0))
-      return UInt16(doors.count - 1)
+    let known = listeners.firstIndex { $0?.listener === listener }
+    if known == nil, listeners.count > Int(UInt16.max) { return nil }
+    guard let place = known ?? listeners.firstIndex(where: { $0 == nil }) else {
+      listeners.append((listener, 0))
+      return UInt16(listeners.count - 1)
     }
-    if doors[place] == nil { doors[place] = (door, 0) }
+    if listeners[place] == nil { listeners[place] = (listener, 0) }
     return UInt16(place)
   }
 
   /// Inserts a device whose slot and listener are reserved.
   func insert(_ row: consuming DormantRow, at slot: Int32) {
     let key = row.key
-    doors[Int(row.door)]?.count += 1
+    listeners[Int(row.listener)]?.count += 1
     rows.insert(row, at: Int(slot))
     dormancy.count += 1
     dormancy.fallen += 1
@@ -80,12 +80,12 @@ import ApusTLS
   func remove(at slot: Int32) {
     places.leave(slot) { rows[$0].key }
     rows[Int(slot)].tls?.wipe()
-    let door = Int(rows[Int(slot)].door)
+    let listener = Int(rows[Int(slot)].listener)
     rows.remove(at: Int(slot))
     dormancy.count -= 1
     dormancy.woken += 1
-    doors[door]?.count -= 1
-    if doors[door]?.count == 0 { doors[door] = nil }
+    listeners[listener]?.count -= 1
+    if listeners[listener]?.count == 0 { listeners[listener] = nil }
   }
 
   // MARK: Memory

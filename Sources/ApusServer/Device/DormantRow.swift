@@ -13,7 +13,7 @@ struct DormantRow {
   /// The loop's handle of the socket.
   var socket: Int32
   /// Index in the table's list of listeners.
-  var door: UInt16
+  var listener: UInt16
   var dialect: CourierALPN
   var power: PowerState
 
@@ -47,11 +47,12 @@ struct DormantRow {
   /// The caller sets `socket` once the loop has parked the socket.
   ///
   /// - Parameter now: milliseconds of the worker's clock.
-  init(_ courier: CourierConnection, _ device: Device, door: UInt16, atMilliseconds now: Int64) {
+  init(_ courier: CourierConnection, _ device: Device, listener: UInt16, atMilliseconds now: Int64)
+  {
     let connection = courier.connection
     tls = connection.tls.dormant()
     socket = -1
-    self.door = door
+    self.listener = listener
     dialect = courier.dialect
     power = device.session?.power ?? .active
     peer = connection.peer

@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// Hears of every line of the ledger as it is noted: for a stand-in that shows the way of each notification.
+/// Hears of every line of the ledger as it is noted: for a development service that shows the way of each notification.
 ///
 /// Called on workers' threads, from several at once: it must not wait.
 package protocol LedgerWatcher: Sendable {

@@ -44,7 +44,7 @@ import ApusWire
     do throws(Refusal) {
       sender = try BinarySender(
         certificate: BinaryProvider.credential(connection),
-        environment: connection.door.environment, rules: .standard,
+        environment: connection.listener.environment, rules: .standard,
         directory: worker.trust.directory)
       list = FeedbackTopic(
         topic: try sender.requiredTopic().key, environment: sender.environment)
@@ -133,7 +133,7 @@ import ApusWire
       try sender.reexamine(
         directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
     } catch {
-      if worker.rehearsal?.rehearsal.isLenient == true { return }
+      if worker.interception?.interceptor.isLenient == true { return }
       connection.noteRevocation(error)
       connection.abort()
     }

@@ -17,7 +17,7 @@ final class BinaryProvider {
   var machine: BinaryConnection
   private(set) var sender: BinarySender
   /// Where somebody listens in; nil in a real service.
-  let rehearsal: ProviderRehearsal?
+  let interception: Interception?
   /// Reading stops until this second: a flood for one device.
   private var pausedUntilSeconds: UInt64 = 0
   /// Second of the worker's clock at which a notification last came.
@@ -29,22 +29,22 @@ final class BinaryProvider {
     worker = connection.worker
     shard = worker.shard
     activeSeconds = worker.nowSeconds
-    let door = connection.door
-    rehearsal = connection.rehearse(.binary)
+    let listener = connection.listener
+    interception = connection.intercept(.binary)
     do throws(Refusal) {
       sender = try BinarySender(
-        certificate: Self.credential(connection), environment: door.environment,
-        rules: door.rules, directory: worker.trust.directory)
+        certificate: Self.credential(connection), environment: listener.environment,
+        rules: listener.rules, directory: worker.trust.directory)
     } catch {
-      guard let rehearsal, rehearsal.isLenient else {
+      guard let interception, interception.isLenient else {
         connection.noteRefusal(error)
-        self.rehearsal?.connectionClosed()
+        self.interception?.connectionClosed()
         return nil
       }
-      sender = Self.lenientSender(connection, error, rehearsal)
+      sender = Self.lenientSender(connection, error, interception)
     }
     machine = BinaryConnection(
-      limits: sender.frameLimits, confirmsAccepted: door.rules.confirmsAccepted)
+      limits: sender.frameLimits, confirmsAccepted: listener.rules.confirmsAccepted)
     if worker.isDraining { machine.drain() }
     connection.acknowledgeNow()
     setDeadline()
@@ -54,7 +54,7 @@ final class BinaryProvider {
   static func credential(_ connection: Connection) throws(Refusal) -> CertificateCredential? {
     guard let der = connection.tls.peerCertificateDER else { throw Refusal(.certificateUnusable) }
     do throws(Refusal) {
-      return try CertificateCredential(der: der.span, authorities: connection.door.authorities)
+      return try CertificateCredential(der: der.span, authorities: connection.listener.authorities)
     } catch {
       guard error.explanation == .certificateTopicMissing else { throw error }
       return nil
@@ -81,7 +81,7 @@ final class BinaryProvider {
     activeSeconds = worker.nowSeconds
     receivedBytes += bytes.count
     let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
-    if let rehearsal { return rehearse(input, rehearsal) }
+    if let interception { return intercept(input, interception) }
     // None of it changes meanwhile. To look at it frame by frame would retain and release what is on the way each time.
     let (sender, sealer, now) = (sender, worker.sealer, Now(worker))
     let scratch = worker.binaryScratch
@@ -221,7 +221,7 @@ final class BinaryProvider {
 
   /// A frame was decided about.
   func finish(_ sequence: UInt32, rejection: Rejection?) {
-    if let rehearsal { noteDecided(sequence, rejection, rehearsal) }
+    if let interception { noteDecided(sequence, rejection, interception) }
     if let rejection { shard.noteRejection(rejection.reason) }
     machine.decide(sequence, status: Self.status(rejection))
     worker.markDirty(connection)
@@ -258,7 +258,9 @@ final class BinaryProvider {
   func flush() -> Connection.Ending {
     defer { setDeadline() }
     acknowledge()
-    if let rehearsal, rehearsal.heldUntilMilliseconds > worker.loop.nowMilliseconds { return .none }
+    if let interception, interception.heldUntilMilliseconds > worker.loop.nowMilliseconds {
+      return .none
+    }
     worker.scratch.removeAll(keepingCapacity: true)
     while connection.mayWrite, worker.scratch.count < TLSBuffers.recordBytes {
       switch machine.nextEffect() {
@@ -268,7 +270,7 @@ final class BinaryProvider {
       case .confirm(let packet): packet.append(to: &worker.scratch)
       case .end(let packet):
         sendScratch()
-        if let rehearsal, rehearsal.ending != .none { return flushLast(packet, rehearsal) }
+        if let interception, interception.ending != .none { return flushLast(packet, interception) }
         packet?.append(to: &worker.scratch)
         sendScratch()
         return hasSpoken ? .afterPause : .now
@@ -331,7 +333,7 @@ final class BinaryProvider {
 
   /// Ends the connection if its certificate is no longer valid; what came before is still decided.
   private func judgeTrust() {
-    guard !machine.isEnded, rehearsal?.isLenient != true else { return }
+    guard !machine.isEnded, interception?.isLenient != true else { return }
     do throws(Refusal) {
       try sender.reexamine(
         directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
@@ -350,7 +352,7 @@ final class BinaryProvider {
 
   /// The socket is gone.
   func connectionClosed() {
-    if let rehearsal { rehearsalEnded(rehearsal) }
+    if let interception { interceptionEnded(interception) }
   }
 }
 

@@ -7,7 +7,7 @@ import ApusModel
 extension HTTP2Provider {
   /// The service stops.
   func drain() {
-    if let rehearsal { letGo(rehearsal) }
+    if let interception { letGo(interception) }
     ending.begin(nowSeconds: Int64(worker.nowSeconds))
     worker.markDirty(connection)
   }

@@ -23,7 +23,7 @@ extension HTTP2Provider {
 }
 
 extension RequestParty {
-  /// Nil: providers that a stand-in takes although their credentials name no team.
+  /// Nil: providers that lenient mode accepts although their credentials name no team.
   static func team(_ id: ShortID?) -> RequestParty {
     .team(high: id?.high ?? 0, low: UInt64(id?.low ?? 0))
   }
@@ -31,6 +31,6 @@ extension RequestParty {
   /// Those of a connection without a credential.
   static func strangers(_ connection: Connection) -> RequestParty {
     let site = connection.peer.siteNumbers
-    return .strangers(high: site.high, low: site.low, environment: connection.door.environment)
+    return .strangers(high: site.high, low: site.low, environment: connection.listener.environment)
   }
 }

@@ -25,7 +25,7 @@ final class HTTP2Provider {
   var isOver = false
   private(set) var isClosed = false
   /// Where somebody listens in; nil in a real service.
-  let rehearsal: ProviderRehearsal?
+  let interception: Interception?
   var errors = RateLimit.Bucket()
   /// Whether the log has why the session failed.
   var hasNotedFailure = false
@@ -44,8 +44,8 @@ final class HTTP2Provider {
     shard = worker.shard
     activeSeconds = worker.nowSeconds
     untrustedEndSeconds = worker.nowSeconds + UInt64(Limits.untrustedConnectionSeconds)
-    let environment = connection.door.environment
-    rehearsal = connection.rehearse(.http2)
+    let environment = connection.listener.environment
+    interception = connection.intercept(.http2)
     var refusal: Refusal?
     sender = ProviderConnection(environment: environment)
     if let der = connection.tls.peerCertificateDER {
@@ -53,11 +53,11 @@ final class HTTP2Provider {
         sender = try ProviderConnection(
           environment: environment,
           certificate: CertificateCredential(
-            der: der.span, authorities: connection.door.authorities),
+            der: der.span, authorities: connection.listener.authorities),
           directory: worker.trust.directory)
       } catch {
-        if let rehearsal, rehearsal.isLenient {
-          sender = Self.lenientSender(connection, error, rehearsal)
+        if let interception, interception.isLenient {
+          sender = Self.lenientSender(connection, error, interception)
         } else {
           refusal = error
         }
@@ -66,7 +66,7 @@ final class HTTP2Provider {
     hasRaisedLimit = sender.isTrusted
     var configuration: HTTP2ServerSession.Configuration =
       sender.isTrusted ? .trusted : .untrusted
-    if let rehearsal { rehearsal.adjust(&configuration, &hasRaisedLimit) }
+    if let interception { interception.adjust(&configuration, &hasRaisedLimit) }
     if hasRaisedLimit {
       hasRaisedLimit = connection.becomeTrusted(as: .provider(sender.team))
       isCrowdedOut = !hasRaisedLimit
@@ -86,10 +86,10 @@ final class HTTP2Provider {
     worker = connection.worker
     shard = worker.shard
     session = handed.session
-    sender = ProviderConnection(environment: connection.door.environment)
+    sender = ProviderConnection(environment: connection.listener.environment)
     activeSeconds = worker.nowSeconds
     untrustedEndSeconds = .max
-    rehearsal = nil
+    interception = nil
     hasRaisedLimit = true
     swap(&sender, &handed.sender)
     session.move(to: worker.requestPool, as: .team(sender.team))
@@ -103,7 +103,7 @@ final class HTTP2Provider {
   func leave() -> HandedOverProvider {
     session.leavePool()
     let handed = HandedOverProvider(
-      session, ProviderConnection(environment: connection.door.environment))
+      session, ProviderConnection(environment: connection.listener.environment))
     swap(&sender, &handed.sender)
     return handed
   }
@@ -146,7 +146,7 @@ final class HTTP2Provider {
 
   /// Decides about one request, or passes it on to whoever owns the device.
   private func handle(_ request: HTTP2Request) {
-    if let rehearsal { return rehearse(request, rehearsal) }
+    if let interception { return intercept(request, interception) }
     decide(request)
   }
 
@@ -232,7 +232,7 @@ final class HTTP2Provider {
 
   /// The provider is gone.
   private func finishTooLate(_ open: OpenRequest, _ rejection: Rejection?) {
-    if rehearsal != nil {
+    if interception != nil {
       if let rejection {
         noteRefused(open.request, rejection, open.id)
       } else {
@@ -244,9 +244,9 @@ final class HTTP2Provider {
 
   /// 200, with the id as the provider spelled it or the one that it was given.
   private func accepted(_ request: HTTP2Request, _ open: OpenRequest) {
-    if rehearsal != nil { noteAccepted(open) }
+    if interception != nil { noteAccepted(open) }
     // Documented for the development environment alone.
-    if connection.door.environment == .development {
+    if connection.listener.environment == .development {
       let unique = IDText(open.uniqueID)
       return session.accept(request, open.id, unique: unique.span)
     }
@@ -263,13 +263,13 @@ final class HTTP2Provider {
           refusal.explanation.text(
             fields: request.fields, directory: worker.trust.directory)))
     }
-    if let rehearsal { note(refusal, of: request, rehearsal) }
+    if let interception { note(refusal, of: request, interception) }
     let isProbe = refusal.explanation == .deviceTokenOfProbe
     let id = answer(request, refusal.rejection, isCounted: !isProbe)
     if !isProbe || !hasProbed { connection.note(refusal, id: id, fields: request.fields) }
     hasProbed = hasProbed || isProbe
     session.release(request)
-    if rehearsal?.isLenient != true { count(refusal.reason) }
+    if interception?.isLenient != true { count(refusal.reason) }
   }
 
   /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too, which is the result.
@@ -283,7 +283,7 @@ final class HTTP2Provider {
       if case .given(let id) = Admission.messageID(of: request.fields) { id } else { nil }
     let id = given ?? worker.ids.next()
     session.reject(request, rejection, id, isGiven: given != nil)
-    if rehearsal != nil { noteRefused(request, rejection, given == nil ? id : nil) }
+    if interception != nil { noteRefused(request, rejection, given == nil ? id : nil) }
     return id
   }
 
@@ -294,7 +294,7 @@ final class HTTP2Provider {
 
   /// Moves what the session has to say into the connection, a TLS record at a time; true when that was the last of it.
   func flush() -> Bool {
-    if let rehearsal, rehearsal.ending != .none { return flushLast(rehearsal) }
+    if let interception, interception.ending != .none { return flushLast(interception) }
     if ending.isDraining { goOnDraining() }
     while connection.mayWrite, session.wantsWrite {
       worker.scratch.removeAll(keepingCapacity: true)
@@ -358,7 +358,7 @@ final class HTTP2Provider {
 
   /// Ends the connection, with GOAWAY and the reason, if what authorized it is no longer valid.
   private func judgeTrust() {
-    guard !isOver, rehearsal?.isLenient != true,
+    guard !isOver, interception?.isLenient != true,
       let refusal = sender.reexamine(
         directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
     else { return }
@@ -375,6 +375,6 @@ final class HTTP2Provider {
   /// The socket is gone. Requests that are still being decided come back through `finish`.
   func connectionClosed() {
     isClosed = true
-    if let rehearsal { rehearsalEnded(rehearsal) }
+    if let interception { interceptionEnded(interception) }
   }
 }

@@ -21,7 +21,7 @@ struct Commons: Sendable {
   /// The queue of requests for certificates; nil without enrolment.
   var enrolment: EnrolmentQueue?
   /// The interceptor; nil in a normal service.
-  var rehearsal: RehearsalDesk?
+  var interception: SharedInterception?
 }
 
 extension Worker {
@@ -32,5 +32,5 @@ extension Worker {
   var audit: AuditLog { commons.audit }
   var expiries: ExpiryWatch { commons.expiries }
   var enrolment: EnrolmentQueue? { commons.enrolment }
-  var rehearsal: RehearsalDesk? { commons.rehearsal }
+  var interception: SharedInterception? { commons.interception }
 }

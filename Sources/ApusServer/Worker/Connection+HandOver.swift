@@ -30,7 +30,7 @@ extension Connection {
     worker.send(
       .adopt(
         HandedOverConnection(
-          door: door, descriptor: descriptor, peer: peer, holder: holder, tls: tls,
+          listener: listener, descriptor: descriptor, peer: peer, holder: holder, tls: tls,
           acceptedMilliseconds: acceptedMilliseconds, unsent: unsent, unread: unread,
           isPeerFinished: isPeerFinished, state: state)), to: target)
   }

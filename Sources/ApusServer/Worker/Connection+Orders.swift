@@ -51,7 +51,7 @@ extension Connection {
   /// A provider finishes its handshake, and its protocol then ends the connection without losing a request. A device
   /// tries again by itself.
   private func drainHandshake() {
-    guard stage == .handshaking, door.kind != .courier else {
+    guard stage == .handshaking, listener.kind != .courier else {
       if stage == .handshaking || stage == .open { abort() }
       return
     }

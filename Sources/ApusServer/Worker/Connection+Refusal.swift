@@ -19,14 +19,14 @@ extension Connection {
   func lookAtExpiry() {
     let now = worker.wallSeconds
     guard
-      door.kind != .courier
+      listener.kind != .courier
         || tls.peerCertificateEnds(before: now + ExpiryWatch.horizonSeconds),
       let der = tls.peerCertificateDER, worker.expiries.isNews(der, nowSeconds: now),
       let certificate = try? Certificate(der: der.span)
     else { return }
     worker.expiries.look(
       at: .init(
-        kind: door.kind == .courier ? .device : .provider,
+        kind: listener.kind == .courier ? .device : .provider,
         name: certificate.subject.userID ?? certificate.subject.commonName ?? certificate.serial,
         notAfter: certificate.notAfter, sha256: certificate.fingerprint), nowSeconds: now)
   }
@@ -85,7 +85,7 @@ extension Connection {
       fields: RequestFields(), directory: worker.trust.directory)
     logLimited(.notice, kind) {
       [
-        .text("peer", peer.description), .text("door", door.name), .text("reason", reason),
+        .text("peer", peer.description), .text("listener", listener.name), .text("reason", reason),
         .text("explanation", explanation),
       ]
     }
@@ -154,6 +154,6 @@ extension Connection {
   private func note(_ event: AuditEvent, reason: String, fields: () -> [Log.Field]) {
     worker.audit.note(
       event, actor: peer.description, reason: reason, nowMilliseconds: worker.wallMilliseconds
-    ) { [.text("door", door.name)] + fields() }
+    ) { [.text("listener", listener.name)] + fields() }
   }
 }

@@ -9,7 +9,7 @@ extension Connection {
   /// team has too many connections.
   func becomeTrusted(as holder: ConnectionHolder) -> Bool {
     guard self.holder == nil else { return true }
-    guard worker.gate.trust(peer, at: door, as: holder) else {
+    guard worker.gate.trust(peer, at: listener, as: holder) else {
       noteCrowdedTeam(holder)
       return false
     }
@@ -28,14 +28,15 @@ extension Connection {
     guard case .provider(let team) = holder else { return }
     logLimited(.warning, .teamHasTooManyConnections) {
       [
-        .text("team", team?.text ?? ""), .text("peer", peer.description), .text("door", door.name),
+        .text("team", team?.text ?? ""), .text("peer", peer.description),
+        .text("listener", listener.name),
       ]
     }
   }
 
   /// A device is known, and its connection goes on at the worker that owns it.
   func leaveAsDevice() {
-    guard worker.gate.trust(peer, at: door, as: .device) else { return close() }
+    guard worker.gate.trust(peer, at: listener, as: .device) else { return close() }
     holder = .device
     leave()
   }

@@ -120,7 +120,7 @@ extension Connection {
   private func endHandshake(_ kind: Log.Kind, _ limit: ConnectionLimit) {
     worker.ended.count(limit)
     logLimited(.info, kind) {
-      [.text("peer", peer.description), .text("door", door.name)]
+      [.text("peer", peer.description), .text("listener", listener.name)]
     }
     abort()
   }
@@ -131,6 +131,6 @@ extension Connection {
   func endHandshake() {
     guard isHalfOpen else { return }
     halfOpenMilliseconds = .max
-    worker.untrustedWork.handshakeEnded(of: door.environment)
+    worker.untrustedWork.handshakeEnded(of: listener.environment)
   }
 }

@@ -54,7 +54,7 @@ final class Connection: SocketHandler {
 
   /// Strong for the same reason as the driver's reference: the worker forgets a connection that ends.
   let worker: Worker
-  let door: Door
+  let listener: ServiceListener
   let slot: Int32
   let generation: UInt32
   let peer: SocketAddress
@@ -106,12 +106,12 @@ final class Connection: SocketHandler {
   private static let readsPerTurn = 4
 
   init(
-    worker: Worker, door: Door, slot: Int32, generation: UInt32, socket: Socket,
+    worker: Worker, listener: ServiceListener, slot: Int32, generation: UInt32, socket: Socket,
     peer: SocketAddress, tls: TLSConnection, acceptedMilliseconds: UInt64,
     stage: Stage = .handshaking
   ) {
     self.worker = worker
-    self.door = door
+    self.listener = listener
     self.slot = slot
     self.generation = generation
     self.peer = peer
@@ -193,7 +193,7 @@ final class Connection: SocketHandler {
     stage = .open
     lookAtExpiry()
     tls.compact()
-    if door.kind == .gateway || door.kind == .feedback {
+    if listener.kind == .gateway || listener.kind == .feedback {
       // As with a certificate that is not good here: the handshake succeeds, then the service closes.
       guard becomeTrusted(as: .provider(certificateTeam)) else { return close() }
     }
@@ -201,7 +201,7 @@ final class Connection: SocketHandler {
   }
 
   func beginProtocol() {
-    switch door.kind {
+    switch listener.kind {
     case .provider:
       driver = .provider(HTTP2Provider(self))
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.requestSeconds)
@@ -234,7 +234,7 @@ final class Connection: SocketHandler {
   func failed(_ error: TLSError, _ rejected: RejectedCertificate? = nil) {
     logLimited(.info, .tlsFailed) {
       [
-        .text("peer", peer.description), .text("door", door.name),
+        .text("peer", peer.description), .text("listener", listener.name),
         .text("reason", error.description),
       ]
     }

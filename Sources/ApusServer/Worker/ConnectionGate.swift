@@ -32,23 +32,27 @@ final class ConnectionGate: Sendable {
     return ConnectionBudget<SocketAddress>.capacity(ofDescriptors: Int(limit.rlim_cur))
   }
 
-  func accept(from peer: SocketAddress, at door: Door) -> Bool {
-    state.withLock { $0.budget.accept(from: peer.site, listener: Self.listener(door)) }
+  func accept(from peer: SocketAddress, at listener: ServiceListener) -> Bool {
+    state.withLock { $0.budget.accept(from: peer.site, listener: Self.counted(listener)) }
   }
 
   /// False if the connection remains untrusted, as its team has too many.
-  func trust(_ peer: SocketAddress, at door: Door, as holder: ConnectionHolder) -> Bool {
-    state.withLock { $0.budget.trust(peer.site, listener: Self.listener(door), as: holder) }
+  func trust(_ peer: SocketAddress, at listener: ServiceListener, as holder: ConnectionHolder)
+    -> Bool
+  {
+    state.withLock { $0.budget.trust(peer.site, listener: Self.counted(listener), as: holder) }
   }
 
-  func close(_ peer: SocketAddress, at door: Door, holder: ConnectionHolder?) {
+  func close(_ peer: SocketAddress, at listener: ServiceListener, holder: ConnectionHolder?) {
     state.withLock {
-      $0.budget.close(peer.site, listener: Self.listener(door), holder: holder)
+      $0.budget.close(peer.site, listener: Self.counted(listener), holder: holder)
     }
   }
 
-  private static func listener(_ door: Door) -> ConnectionBudget<SocketAddress>.Listener {
-    .init(kind: door.kind.index, environment: door.environment)
+  private static func counted(_ listener: ServiceListener)
+    -> ConnectionBudget<SocketAddress>.Listener
+  {
+    .init(kind: listener.kind.index, environment: listener.environment)
   }
 
   func noteRefused() { state.withLock { $0.refusedCount += 1 } }

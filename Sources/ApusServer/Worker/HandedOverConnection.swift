@@ -17,7 +17,7 @@ struct HandedOverConnection: @unchecked Sendable {
     case device(HandedOverDevice)
   }
 
-  let door: Door
+  let listener: ServiceListener
   let descriptor: Int32
   let peer: SocketAddress
   /// Whom the gate counts it for.

@@ -64,7 +64,7 @@ struct UntrustedWork: ~Copyable {
   }
 
   private static func lane(of connection: Connection) -> Int {
-    Int(connection.door.environment.rawValue)
+    Int(connection.listener.environment.rawValue)
   }
 
   private mutating func takeTurn() {

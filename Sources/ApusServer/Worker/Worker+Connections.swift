@@ -9,8 +9,8 @@ import Glibc
 // The worker's table of connections.
 
 extension Worker {
-  func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
-    guard makeRoom(for: peer, door) else {
+  func accept(_ descriptor: Int32, _ peer: SocketAddress, _ listener: ServiceListener) {
+    guard makeRoom(for: peer, listener) else {
       Glibc.close(descriptor)
       return
     }
@@ -18,33 +18,33 @@ extension Worker {
     do {
       // Its own statement: a descriptor that no socket has taken up yet must be closed here.
       let tls: TLSConnection
-      do { tls = try TLSConnection(context: door.context) } catch {
+      do { tls = try TLSConnection(context: listener.context) } catch {
         Glibc.close(descriptor)
         throw error
       }
       let connection = Connection(
-        worker: self, door: door, slot: slot, generation: generation,
+        worker: self, listener: listener, slot: slot, generation: generation,
         socket: try Socket(adopting: descriptor, loop: loop), peer: peer, tls: tls,
         acceptedMilliseconds: loop.nowMilliseconds)
       connections[Int(slot)] = connection
-      connectionCounts[door.kind, door.environment] += 1
+      connectionCounts[listener.kind, listener.environment] += 1
       untrusted.append(connection, self)
       watch(connection)
     } catch {
-      gate.close(peer, at: door, holder: nil)
+      gate.close(peer, at: listener, holder: nil)
       refuse(slot, peer, error)
     }
   }
 
   /// Counts a connection that comes. Where its address holds too many that have proved nothing, the oldest of them
   /// makes room: a good peer behind that address needs only to be faster than all who come after it.
-  private func makeRoom(for peer: SocketAddress, _ door: Door) -> Bool {
-    if gate.accept(from: peer, at: door) { return true }
-    listeners.noteCrowded()
+  private func makeRoom(for peer: SocketAddress, _ listener: ServiceListener) -> Bool {
+    if gate.accept(from: peer, at: listener) { return true }
+    listeningSockets.noteCrowded()
     if let oldest = untrusted.oldest(of: peer.site, self) {
       gate.noteEvicted()
       oldest.abort()
-      if gate.accept(from: peer, at: door) { return true }
+      if gate.accept(from: peer, at: listener) { return true }
     }
     gate.noteRefused()
     return false
@@ -62,7 +62,7 @@ extension Worker {
   /// The same for those that found no descriptor: the process's limit is lower than the budget takes it for, or
   /// something else uses its descriptors up.
   func reportDescriptors() {
-    guard let count = listeners.takeDescriptorReport(nowSeconds: nowSeconds) else { return }
+    guard let count = listeningSockets.takeDescriptorReport(nowSeconds: nowSeconds) else { return }
     log.limited(.warning, .descriptorsUsedUp, atMilliseconds: loop.nowMilliseconds) {
       [.number("count", count), .number("capacity", gate.figures.capacity)]
     }
@@ -105,8 +105,8 @@ extension Worker {
     connections[index] = nil
     generations[index] &+= 1
     freeSlots.append(connection.slot)
-    connectionCounts[connection.door.kind, connection.door.environment] -= 1
-    if !goesOn { gate.close(connection.peer, at: connection.door, holder: connection.holder) }
+    connectionCounts[connection.listener.kind, connection.listener.environment] -= 1
+    if !goesOn { gate.close(connection.peer, at: connection.listener, holder: connection.holder) }
   }
 
   /// Looks at the connection when its deadline has come, or when it has been quiet for long enough to fall dormant.

@@ -18,9 +18,9 @@ extension Worker {
     let now = Int64(loop.nowMilliseconds)
     guard !isDrainingDevices, let courier = connection.quietCourier(atMilliseconds: now),
       let device = courier.device, device.mayFallDormant(atMilliseconds: now),
-      let door = dormant.reserve(connection.slot, connection.door)
+      let listener = dormant.reserve(connection.slot, connection.listener)
     else { return false }
-    var row = DormantRow(courier, device, door: door, atMilliseconds: now)
+    var row = DormantRow(courier, device, listener: listener, atMilliseconds: now)
     row.socket = connection.park()
     dormant.insert(row, at: connection.slot)
     row.tls?.wipe()
@@ -33,13 +33,13 @@ extension Worker {
   /// Recreates the objects of a dormant device in their previous state.
   @discardableResult func wake(_ slot: Int32) -> Connection {
     let index = Int(slot)
-    let door = dormant.door(of: slot)
+    let listener = dormant.listener(of: slot)
     let key = dormant.rows[index].key
     let device = shard.cache.makeDevice(key, dormant.rows[index].registration)
     dormant.rows[index].restore(device, slot: slot)
     let connection = Connection(
       worker: self, waking: dormant.rows[index], slot: slot, generation: generations[index],
-      door: door, device: device)
+      listener: listener, device: device)
     dormant.remove(at: slot)
     connections[index] = connection
     shard.cache.keep(device)
@@ -123,19 +123,20 @@ extension Connection {
 
   /// Resumes a dormant connection.
   fileprivate convenience init(
-    worker: Worker, waking row: borrowing DormantRow, slot: Int32, generation: UInt32, door: Door,
+    worker: Worker, waking row: borrowing DormantRow, slot: Int32, generation: UInt32,
+    listener: ServiceListener,
     device: Device
   ) {
     let tls: TLSConnection
     if let kept = row.rest?.tls {
       tls = kept
     } else if let packed = row.tls {
-      tls = TLSConnection(packed, context: door.context)
+      tls = TLSConnection(packed, context: listener.context)
     } else {
       preconditionFailure("a dormant connection has no TLS")
     }
     self.init(
-      worker: worker, door: door, slot: slot, generation: generation,
+      worker: worker, listener: listener, slot: slot, generation: generation,
       socket: Socket(parked: row.socket, loop: worker.loop), peer: row.peer, tls: tls,
       acceptedMilliseconds: row.acceptedMilliseconds, stage: .open)
     remainTrusted(as: .device)

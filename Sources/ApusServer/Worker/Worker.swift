@@ -14,8 +14,8 @@ import Glibc
 ///
 /// Each worker has an acceptor beside it: a worker without devices, on a thread of lower priority. It accepts
 /// connections, shakes hands, and serves peers until they have proved who they are. Then the connection moves to the
-/// worker. So no stranger ever takes a turn of a loop that serves trusted peers. In a rehearsal there are no acceptors,
-/// and workers accept connections themselves.
+/// worker. So no stranger ever takes a turn of a loop that serves trusted peers. In a development service there are no
+/// acceptors, and workers accept connections themselves.
 ///
 /// Everything here is touched by that thread alone. Other threads reach it through `inbox` and `loop.perform`.
 /// One turn of the loop ends in `endTurn`: work arrives in callbacks, and everything that came of it leaves in batches.
@@ -55,8 +55,8 @@ import Glibc
   private var outboxes: [[WorkerMessage]] = []
   private var inbox: Inbox<WorkerMessage>?
   /// In the order in which they were opened.
-  private var doors: [Door] = []
-  let listeners: DoorListeners
+  private var listeners: [ServiceListener] = []
+  let listeningSockets: ListeningSockets
   /// By slots; nil also where the connection is dormant.
   var connections: [Connection?] = []
   var generations: [UInt32] = []
@@ -90,7 +90,7 @@ import Glibc
     let loop = loop ?? EventLoop(name: name)
     self.loop = loop
     self.ids = ids
-    clock = commons.configuration.rehearsal?.clock
+    clock = commons.configuration.interceptor?.clock
     wallMilliseconds = loop.wallMilliseconds
     self.commons = commons
     self.index = index
@@ -102,7 +102,7 @@ import Glibc
     self.trust = trust
     sealer = TokenSealer(trust.sealingKeys)
     openRequests = OpenRequests(worker: UInt16(index))
-    listeners = DoorListeners(loop: loop)
+    listeningSockets = ListeningSockets(loop: loop)
     untrustedWork = UntrustedWork(halfOpenLimit: configuration.halfOpenLimit)
     wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
     unsafe receiveBuffer = .allocate(byteCount: Self.receiveBytes, alignment: 64)
@@ -164,17 +164,18 @@ import Glibc
     }
   }
 
-  /// Opens the listeners of `door`; returns the addresses that were bound.
-  func listen(_ door: Door, reusePort: Bool) throws -> [SocketAddress] {
-    let place = doors.count
-    doors.append(door)
-    return try door.addresses.map { address in
+  /// Opens the listeners of `listener`; returns the addresses that were bound.
+  func listen(_ listener: ServiceListener, reusePort: Bool) throws -> [SocketAddress] {
+    let place = listeners.count
+    listeners.append(listener)
+    return try listener.addresses.map { address in
       // A probe would wake a device's radio, and the courier has an idle limit of its own.
-      let keepAlive: TCPKeepAlive? = door.kind == .courier ? nil : .standard
+      let keepAlive: TCPKeepAlive? = listener.kind == .courier ? nil : .standard
       let handler = { [unowned self] (descriptor: Int32, peer: SocketAddress) in
-        accept(descriptor, peer, rehearsal?.door(doors[place], at: place) ?? doors[place])
+        accept(
+          descriptor, peer, interception?.listener(listeners[place], at: place) ?? listeners[place])
       }
-      let listener =
+      let socket =
         if let inherited = configuration.inheritedSockets[address] {
           try Listener(loop: loop, sharing: inherited, keepAlive: keepAlive, handler: handler)
         } else {
@@ -182,8 +183,8 @@ import Glibc
             loop: loop, address: address, reusePort: reusePort, keepAlive: keepAlive,
             handler: handler)
         }
-      listeners.append(listener, of: door.kind)
-      return listener.localAddress ?? address
+      listeningSockets.append(socket, of: listener.kind)
+      return socket.localAddress ?? address
     }
   }
 
@@ -248,17 +249,17 @@ import Glibc
     let (slot, generation) = takeSlot()
     do {
       let connection = Connection(
-        worker: self, door: handed.door, slot: slot, generation: generation,
+        worker: self, listener: handed.listener, slot: slot, generation: generation,
         socket: try Socket(adopting: handed.descriptor, loop: loop), peer: handed.peer,
         tls: handed.tls, acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
-      connectionCounts[handed.door.kind, handed.door.environment] += 1
+      connectionCounts[handed.listener.kind, handed.listener.environment] += 1
       connection.resume(handed)
       // It was under way while this worker told its connections to end.
-      if handed.door.kind == .courier ? isDrainingDevices : isDraining { connection.drain() }
+      if handed.listener.kind == .courier ? isDrainingDevices : isDraining { connection.drain() }
       markDirty(connection)
     } catch {
-      gate.close(handed.peer, at: handed.door, holder: handed.holder)
+      gate.close(handed.peer, at: handed.listener, holder: handed.holder)
       refuse(slot, handed.peer, error)
     }
   }
@@ -303,11 +304,11 @@ import Glibc
 
   /// Swaps what everybody is judged by.
   ///
-  /// - Parameter contexts: What counts from the next handshake on, for each door in the order of their opening.
+  /// - Parameter contexts: What counts from the next handshake on, for each listener in the order of their opening.
   func replace(trust: Trust, contexts: [TLSContext] = []) {
-    for (place, context) in zip(doors.indices, contexts) {
-      doors[place] = doors[place].with(
-        context: context, authorities: trust.authorities(of: doors[place].kind))
+    for (place, context) in zip(listeners.indices, contexts) {
+      listeners[place] = listeners[place].with(
+        context: context, authorities: trust.authorities(of: listeners[place].kind))
     }
     let previous = self.trust
     if trust.deviceAuthorities != previous.deviceAuthorities { authorityGeneration += 1 }
@@ -326,12 +327,12 @@ import Glibc
   /// Stops accepting devices, and tells those that are here to go. Providers are served as before.
   func beginDeviceDrain() {
     isDrainingDevices = true
-    listeners.close { $0 == .courier }
+    listeningSockets.close { $0 == .courier }
     let range = Limits.reconnectSpreadMilliseconds
     let devices = UInt64(shard.shard.sessions.connected * peers.count)
     reconnectSpreadMilliseconds = min(
       max(devices * Limits.reconnectMillisecondsPerDevice, range.lowerBound), range.upperBound)
-    let awake = connections.compactMap { $0?.door.kind == .courier ? $0?.slot : nil }
+    let awake = connections.compactMap { $0?.listener.kind == .courier ? $0?.slot : nil }
     drains.append(DrainQueue(devices: awake + dormant.slots, of: self))
   }
 
@@ -348,16 +349,16 @@ import Glibc
   /// when the process has ended: the system has them.
   var hasDevicesToDrain: Bool {
     dormant.dormancy.count > 0
-      || connections.contains { $0?.door.kind == .courier && $0?.stage != .lingering }
+      || connections.contains { $0?.listener.kind == .courier && $0?.stage != .lingering }
   }
 
   /// Stops accepting anybody, and lets every connection end in its protocol's way.
   func beginDrain() {
     isDraining = true
-    listeners.close { _ in true }
+    listeningSockets.close { _ in true }
     var gateways: [Int32] = []
-    for connection in connections.compactMap(\.self) where connection.door.kind != .courier {
-      if connection.door.kind == .gateway, connection.stage == .open {
+    for connection in connections.compactMap(\.self) where connection.listener.kind != .courier {
+      if connection.listener.kind == .gateway, connection.stage == .open {
         gateways.append(connection.slot)
       } else {
         connection.drain()
@@ -368,7 +369,7 @@ import Glibc
 
   /// Whether anybody is still to be drained.
   var hasConnectionsToDrain: Bool {
-    hasDevicesToDrain || connections.contains { $0.map { $0.door.kind != .courier } ?? false }
+    hasDevicesToDrain || connections.contains { $0.map { $0.listener.kind != .courier } ?? false }
   }
 
   /// Cuts what is left; the loop may stop afterwards.

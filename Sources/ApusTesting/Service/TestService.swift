@@ -46,7 +46,7 @@ package final class TestService: Sendable {
     package var logSink: (@Sendable (String) -> Void)?
 
     /// The interceptor.
-    package var rehearsal: (any Rehearsal)?
+    package var interceptor: (any Interceptor)?
     /// Receives every line of the ledger.
     package var ledgerWatcher: (any LedgerWatcher)?
 
@@ -57,7 +57,7 @@ package final class TestService: Sendable {
 
   package let directory: TestDirectory
   package let service: TestServiceHandle
-  private let doors: [OpenListener]
+  private let listeners: [OpenListener]
   private let issuedToken = Mutex<(atSeconds: Int64, authorization: String)?>(nil)
 
   /// Starts a service on a new directory, or on that of an earlier service.
@@ -71,9 +71,9 @@ package final class TestService: Sendable {
       + options.gatewayRules.map { (.gateway, $0) }
     var configuration = ServerConfiguration(
       dataDirectory: directory.data.path,
-      doors: kinds.flatMap { kind, rules in
+      listeners: kinds.flatMap { kind, rules in
         Environment.allCases.map {
-          DoorConfiguration(kind: kind, environment: $0, addresses: [address], rules: rules)
+          ListenerConfiguration(kind: kind, environment: $0, addresses: [address], rules: rules)
         }
       })
     configuration.workers = options.workers
@@ -91,11 +91,11 @@ package final class TestService: Sendable {
     configuration.connectionCapacity = options.connectionCapacity
     configuration.halfOpenLimit = options.halfOpenLimit
     configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
-    configuration.rehearsal = options.rehearsal
+    configuration.interceptor = options.interceptor
     configuration.ledgerWatcher = options.ledgerWatcher
     let service = try Service(configuration, store: options.store)
     try service.start()
-    doors = service.doors
+    listeners = service.listeners
     self.service = TestServiceHandle(service)
   }
 
@@ -111,7 +111,7 @@ package final class TestService: Sendable {
   package func address(
     _ kind: ListenerKind, _ environment: Environment = .production, listener: Int = 0
   ) -> SocketAddress {
-    doors.filter { $0.kind == kind && $0.environment == environment }[listener].addresses[0]
+    listeners.filter { $0.kind == kind && $0.environment == environment }[listener].addresses[0]
   }
 
   // MARK: Clients

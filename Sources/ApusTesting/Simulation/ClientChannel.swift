@@ -21,7 +21,7 @@ final class ClientChannel: LinkPeer {
   }
 
   private(set) var number = 0
-  let door: Int
+  let listener: Int
   weak var owner: (any ChannelOwner)?
   private(set) var link: SimulatedLink?
   private let tls: TLSConnection
@@ -31,12 +31,12 @@ final class ClientChannel: LinkPeer {
   private var isClosedByService = false
 
   init(
-    _ owner: any ChannelOwner, door: Int, context: TLSContext, network: SimulatedNetwork
+    _ owner: any ChannelOwner, listener: Int, context: TLSContext, network: SimulatedNetwork
   ) throws {
     self.owner = owner
-    self.door = door
+    self.listener = listener
     tls = try TLSConnection(context: context)
-    let link = network.connect(self, door: door)
+    let link = network.connect(self, listener: listener)
     number = link.number
     self.link = link
     network.timeline.after(seconds: 20) { [weak self] in

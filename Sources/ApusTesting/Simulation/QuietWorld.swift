@@ -18,11 +18,11 @@ final class QuietWorld {
     network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
     let disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: nil)
     let credentials = credentials
-    var configuration = ServerConfiguration(dataDirectory: "(simulated)", doors: [])
+    var configuration = ServerConfiguration(dataDirectory: "(simulated)", listeners: [])
     configure(&configuration)
     server = try SimulatedServer(
       host: host, network: network, disk: disk, trace: trace,
-      doors: SimulationDoor.all.map {
+      listeners: SimulationListener.all.map {
         ($0.configuration(nil), try $0.serverContext(credentials))
       },
       configuration: configuration, trust: try credentials.trust(SimulatedDirectory()), workers: 1,
@@ -40,10 +40,10 @@ final class QuietWorld {
 
   /// - Parameter certificate: The client's index in the credentials; nil for none.
   func connect(
-    _ owner: any ChannelOwner, door: Int, certificate: Int?, protocols: [String]
+    _ owner: any ChannelOwner, listener: Int, certificate: Int?, protocols: [String]
   ) throws -> ClientChannel {
     try ClientChannel(
-      owner, door: door,
+      owner, listener: listener,
       context: credentials.clientContext(certificate: certificate, protocols: protocols),
       network: network)
   }

@@ -50,11 +50,11 @@ package final class SilentDevice {
     world.start()
     defer { world.end() }
     device = try world.connect(
-      self, door: SimulationDoor.index(.courier, .production), certificate: 0,
+      self, listener: SimulationListener.index(.courier, .production), certificate: 0,
       protocols: ["\(Self.dialect.name)"])
     keepAlive()
     provider = try world.connect(
-      self, door: SimulationDoor.gateway(confirms: false),
+      self, listener: SimulationListener.gateway(confirms: false),
       certificate: SimulationCredentials.providerCertificate(0, edition: 0), protocols: [])
     world.advance(quietSeconds)
     if pushes, let token {

@@ -40,7 +40,7 @@ final class SimulatedBinarySender: LineUser {
   private let meanWait: UInt64
 
   init(
-    _ index: Int, door: Int, app: Int, commands: Commands, meanWait: UInt64, world: Simulation,
+    _ index: Int, listener: Int, app: Int, commands: Commands, meanWait: UInt64, world: Simulation,
     random: SeededRandom
   ) {
     self.app = app
@@ -50,7 +50,9 @@ final class SimulatedBinarySender: LineUser {
     var random = random
     let editions = CertificateEditions(world, random: random.split())
     self.editions = editions
-    line = SimulatedLine(.oldSender, index, door: door, world: world, random: random.split()) {
+    line = SimulatedLine(
+      .oldSender, index, listener: listener, world: world, random: random.split()
+    ) {
       try world.credentials.clientContext(certificate: editions.next(of: app), protocols: [])
     }
     self.random = random

@@ -8,7 +8,7 @@ import ApusWire
 final class SimulatedDevice: ChannelOwner {
   let index: Int
   let environment: Environment
-  let door: Int
+  let listener: Int
   unowned let world: Simulation
   var random: SeededRandom
   private let context: TLSContext
@@ -49,12 +49,13 @@ final class SimulatedDevice: ChannelOwner {
   private(set) var connectionCount = 0
 
   init(
-    _ index: Int, environment: Environment, door: Int, context: TLSContext, dialect: CourierALPN,
+    _ index: Int, environment: Environment, listener: Int, context: TLSContext,
+    dialect: CourierALPN,
     world: Simulation, random: SeededRandom
   ) {
     self.index = index
     self.environment = environment
-    self.door = door
+    self.listener = listener
     self.context = context
     self.dialect = dialect
     self.world = world
@@ -153,7 +154,8 @@ final class SimulatedDevice: ChannelOwner {
     connectionCount += 1
     framer = CourierFramer()
     do {
-      let channel = try ClientChannel(self, door: door, context: context, network: world.network)
+      let channel = try ClientChannel(
+        self, listener: listener, context: context, network: world.network)
       self.channel = channel
       world.trace("device connects", index, channel.number)
     } catch {

@@ -35,7 +35,8 @@ final class SimulatedFeedbackReader: LineUser {
     var random = random
     let editions = CertificateEditions(world, random: random.split())
     line = SimulatedLine(
-      .feedbackReader, index, door: SimulationDoor.index(.feedback, .production), world: world,
+      .feedbackReader, index, listener: SimulationListener.index(.feedback, .production),
+      world: world,
       random: random.split()
     ) {
       try world.credentials.clientContext(certificate: editions.next(of: app), protocols: [])

@@ -40,7 +40,7 @@ final class SimulatedLine: ChannelOwner {
 
   let role: Role
   let index: Int
-  private let door: Int
+  private let listener: Int
   private unowned let world: Simulation
   private var random: SeededRandom
   weak var user: (any LineUser)?
@@ -51,12 +51,12 @@ final class SimulatedLine: ChannelOwner {
   var reconnects = true
 
   init(
-    _ role: Role, _ index: Int, door: Int, world: Simulation, random: SeededRandom,
+    _ role: Role, _ index: Int, listener: Int, world: Simulation, random: SeededRandom,
     makeContext: @escaping () throws -> TLSContext
   ) {
     self.role = role
     self.index = index
-    self.door = door
+    self.listener = listener
     self.world = world
     self.random = random
     self.makeContext = makeContext
@@ -66,7 +66,7 @@ final class SimulatedLine: ChannelOwner {
     guard channel == nil else { return }
     do {
       let channel = try ClientChannel(
-        self, door: door, context: makeContext(), network: world.network)
+        self, listener: listener, context: makeContext(), network: world.network)
       self.channel = channel
       world.trace(role.connects, index, channel.number)
     } catch {

@@ -52,7 +52,7 @@ final class Pipe {
 /// A TCP connection between a peer and the service, with all its possible faults.
 final class SimulatedLink {
   let number: Int
-  let door: Int
+  let listener: Int
   let network: SimulatedNetwork
   /// The service's end.
   let descriptor: Int32
@@ -80,10 +80,10 @@ final class SimulatedLink {
   private var unreadByPeer: [Pipe.Segment] = []
 
   init(
-    _ number: Int, door: Int, peer: any LinkPeer, network: SimulatedNetwork, capacity: Int
+    _ number: Int, listener: Int, peer: any LinkPeer, network: SimulatedNetwork, capacity: Int
   ) {
     self.number = number
-    self.door = door
+    self.listener = listener
     self.peer = peer
     self.network = network
     descriptor = Int32(1_000_000 + number)

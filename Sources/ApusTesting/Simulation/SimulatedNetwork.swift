@@ -31,10 +31,11 @@ final class SimulatedNetwork {
   }
 
   /// Starts to connect; the peer receives the result.
-  func connect(_ peer: any LinkPeer, door: Int) -> SimulatedLink {
+  func connect(_ peer: any LinkPeer, listener: Int) -> SimulatedLink {
     linkCount += 1
     let capacity = random.chance(1, in: 4) ? 4096 : 65_536
-    let link = SimulatedLink(linkCount, door: door, peer: peer, network: self, capacity: capacity)
+    let link = SimulatedLink(
+      linkCount, listener: listener, peer: peer, network: self, capacity: capacity)
     links.append(link)
     if isDown { link.cut() }
     timeline.after(delay()) { [self] in arriveAtListener(link, attempts: 0) }

@@ -48,7 +48,7 @@ final class SimulatedSender: LineUser {
     let editions = CertificateEditions(world, random: random.split())
     self.editions = editions
     line = SimulatedLine(
-      .sender, index, door: SimulationDoor.index(.provider, environment), world: world,
+      .sender, index, listener: SimulationListener.index(.provider, environment), world: world,
       random: random.split()
     ) {
       let certificate: Int? =

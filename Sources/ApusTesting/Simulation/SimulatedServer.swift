@@ -17,7 +17,7 @@ final class SimulatedServer: @unchecked Sendable {
   private let disk: SimulatedDisk
   private let trace: SimulationTrace
   private var random: SeededRandom
-  private let doors: [(DoorConfiguration, TLSContext)]
+  private let listeners: [(ListenerConfiguration, TLSContext)]
   private let configuration: ServerConfiguration
   /// The configuration of a process that starts now, including the operator's changes for the running one.
   private var trust: Trust
@@ -54,14 +54,14 @@ final class SimulatedServer: @unchecked Sendable {
 
   init(
     host: SimulatedHost, network: SimulatedNetwork, disk: SimulatedDisk, trace: SimulationTrace,
-    doors: [(DoorConfiguration, TLSContext)], configuration: ServerConfiguration,
+    listeners: [(ListenerConfiguration, TLSContext)], configuration: ServerConfiguration,
     trust: Trust, workers: Int, random: SeededRandom
   ) {
     self.host = host
     self.network = network
     self.disk = disk
     self.trace = trace
-    self.doors = doors
+    self.listeners = listeners
     self.configuration = configuration
     self.trust = trust
     self.workers = workers
@@ -113,7 +113,7 @@ final class SimulatedServer: @unchecked Sendable {
     let acceptorLoops = (0..<workers).map { EventLoop(name: "acceptor \($0)", simulated: host) }
     do {
       service = try SteppedService(
-        configuration, doors: doors, trust: trust, store: store,
+        configuration, listeners: listeners, trust: trust, store: store,
         journals: LedgerJournals(disk.journals(workers)), order: order,
         workerLoops: workerLoops, acceptorLoops: acceptorLoops, seed: random.next(),
         sharesFeedbackDesk: sharesFeedbackDesk, findsDormant: findsDormant,
@@ -137,7 +137,7 @@ final class SimulatedServer: @unchecked Sendable {
     host.attach(link)
     service.accept(
       link.descriptor, from: .loopbackIPv4(port: UInt16(truncatingIfNeeded: link.number)),
-      door: link.door, acceptor: random.below(workers))
+      listener: link.listener, acceptor: random.below(workers))
     return true
   }
 

@@ -111,7 +111,7 @@ package final class Simulation {
     oracle = DeliveryOracle(devices: deviceCount, timeline: timeline, host: host, trace: trace)
     tokens = Array(
       repeating: Array(repeating: nil, count: SimulationCredentials.appCount), count: deviceCount)
-    var configuration = ServerConfiguration(dataDirectory: "(simulated)", doors: [])
+    var configuration = ServerConfiguration(dataDirectory: "(simulated)", listeners: [])
     // In half of the worlds each disconnected device is evicted immediately, and found again abridged or folded.
     // Without a ledger, the stored notifications of a device are remembered in another way.
     if options.seed.isMultiple(of: 2) { configuration.deviceCacheMegabytes = 0 }
@@ -126,7 +126,7 @@ package final class Simulation {
     configuration.log = Log(minimumLevel: options.logLevel) { log.note($0) }
     server = try SimulatedServer(
       host: host, network: network, disk: disk, trace: trace,
-      doors: SimulationDoor.all.map {
+      listeners: SimulationListener.all.map {
         ($0.configuration(options.canary), try $0.serverContext(credentials))
       },
       configuration: configuration, trust: try credentials.trust(directory),
@@ -161,7 +161,8 @@ package final class Simulation {
       let dialect: CourierALPN = random.chance(1, in: 3) ? .securityV2 : .apus
       devices.append(
         SimulatedDevice(
-          index, environment: environment, door: SimulationDoor.index(.courier, environment),
+          index, environment: environment,
+          listener: SimulationListener.index(.courier, environment),
           context: try credentials.clientContext(
             certificate: index, protocols: ["\(dialect.name)"]),
           dialect: dialect, world: self, random: random.split()))
@@ -183,7 +184,7 @@ package final class Simulation {
     for index in 0..<random.below(4) {
       oldSenders.append(
         SimulatedBinarySender(
-          index, door: SimulationDoor.gateway(confirms: random.chance(1, in: 2)),
+          index, listener: SimulationListener.gateway(confirms: random.chance(1, in: 2)),
           app: random.below(SimulationCredentials.appCount),
           commands: random.chance(1, in: 3) ? .simple : .enhanced, meanWait: options.meanWait,
           world: self, random: random.split()))

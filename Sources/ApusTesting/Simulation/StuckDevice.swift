@@ -48,7 +48,7 @@ package final class StuckDevice {
     (self.stuck, self.neighbour) = (stuck, neighbour)
     neighbour.acknowledgeAll()
     provider = try world.connect(
-      self, door: SimulationDoor.gateway(confirms: false),
+      self, listener: SimulationListener.gateway(confirms: false),
       certificate: SimulationCredentials.providerCertificate(0, edition: 0), protocols: [])
     world.advance(5)
     send(count, to: stuck, andOneTo: neighbour, expiration: expiration)
@@ -117,7 +117,7 @@ private final class QuietDevice: ChannelOwner {
     _ = client.requestToken(topic, to: &nothing)
     client.setTopics(CourierTopics(enabled: [topic]), to: &nothing)
     channel = try world.connect(
-      self, door: SimulationDoor.index(.courier, .production), certificate: index,
+      self, listener: SimulationListener.index(.courier, .production), certificate: index,
       protocols: ["\(Self.dialect.name)"])
     keepAlive()
   }

@@ -36,7 +36,7 @@ package final class UntrustedProvider {
     defer { world.end() }
     world.start()
     channel = try world.connect(
-      self, door: SimulationDoor.index(.provider, .production), certificate: nil,
+      self, listener: SimulationListener.index(.provider, .production), certificate: nil,
       protocols: ["h2"])
     sendPings()
     world.advance(seconds)

@@ -50,7 +50,7 @@ final class CrashLoad {
     senders = (0..<Self.senderCount).map { index in
       let isSilent = index % 2 == 0
       return CrashSender(
-        run: run, door: isSilent ? .silent : .confirming, loop: loop,
+        run: run, listener: isSilent ? .silent : .confirming, loop: loop,
         endpoint: isSilent ? setting.silent : setting.confirming, memory: memory, stream: index)
     }
     pusher.load = self

@@ -6,7 +6,7 @@ import ApusWire
 
 /// A legacy sender: connects, sends, learns what was accepted, and starts over.
 final class CrashSender: BinaryLinkOwner {
-  enum Door {
+  enum ServiceListener {
     /// Success is silent. Now and then it sends a bad notification, whose error packet confirms all earlier ones.
     case silent
     /// With `+confirm`, each notification gets a response.
@@ -22,7 +22,7 @@ final class CrashSender: BinaryLinkOwner {
   private unowned let run: CrashRun
   /// The load whose tokens it sends to. Set once, before use.
   weak var load: CrashLoad?
-  private let door: Door
+  private let listener: ServiceListener
   private let loop: EventLoop
   private let endpoint: BinaryEndpoint
   private let memory: BinaryLinkMemory
@@ -39,11 +39,11 @@ final class CrashSender: BinaryLinkOwner {
   private static let firstQuestion: UInt32 = 0xf000_0000
 
   init(
-    run: CrashRun, door: Door, loop: EventLoop, endpoint: BinaryEndpoint,
+    run: CrashRun, listener: ServiceListener, loop: EventLoop, endpoint: BinaryEndpoint,
     memory: BinaryLinkMemory, stream: Int
   ) {
     self.run = run
-    self.door = door
+    self.listener = listener
     self.loop = loop
     self.endpoint = endpoint
     self.memory = memory
@@ -57,7 +57,7 @@ final class CrashSender: BinaryLinkOwner {
 
   /// Whether it can send now.
   var isOpen: Bool {
-    if case .open = state { open.count < Self.windowCount || door == .silent } else { false }
+    if case .open = state { open.count < Self.windowCount || listener == .silent } else { false }
   }
 
   func connect() throws(CommandFailure) {
@@ -108,7 +108,7 @@ final class CrashSender: BinaryLinkOwner {
   func link(_ link: BinaryLink, received packet: BinaryPacket) {
     let number = Int(packet.identifier) - 1
     if packet.status == BinaryStatus.noError.rawValue {
-      guard door == .confirming, open.first == number else {
+      guard listener == .confirming, open.first == number else {
         return run.fail("\(number) was confirmed out of order")
       }
       open.removeFirst()

@@ -40,7 +40,7 @@ struct CrashSetting {
   }
 
   func start(workers: Int) throws(CommandFailure) -> ServiceProcess {
-    let doors = [
+    let listeners = [
       "--courier-listen=127.0.0.1:\(ports[0])",
       "--gateway-listen=127.0.0.1:\(ports[1]),127.0.0.1:\(ports[2])+confirm",
       "--http2-listen=127.0.0.1:\(ports[3])", "--feedback-listen=off",
@@ -50,7 +50,7 @@ struct CrashSetting {
     }
     return try ServiceProcess(
       program,
-      ["serve", "--data", data, "--log-level", "warning", "--workers", "\(workers)"] + doors
+      ["serve", "--data", data, "--log-level", "warning", "--workers", "\(workers)"] + listeners
         + others, log: log)
   }
 

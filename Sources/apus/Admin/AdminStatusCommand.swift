@@ -39,13 +39,13 @@ struct StatusCommand {
 
   private func text(_ status: JSONValue, _ isReady: Bool) -> String {
     var rows: [JSONObject.Member] = status.object?.members ?? []
-    let doors = status["doors"]?.array ?? []
-    rows.removeAll { ["service", "doors"].contains($0.key) }
-    let lines = doors.map { door in
+    let listeners = status["listeners"]?.array ?? []
+    rows.removeAll { ["service", "listeners"].contains($0.key) }
+    let lines = listeners.map { listener in
       (
-        key: "\(door["kind"]?.string ?? ""), \(door["environment"]?.string ?? "")",
-        value: "\(counted(door["connections"]?.integer ?? 0, "connection")) on "
-          + (door["addresses"]?.array ?? []).compactMap(\.string).joined(separator: "  ")
+        key: "\(listener["kind"]?.string ?? ""), \(listener["environment"]?.string ?? "")",
+        value: "\(counted(listener["connections"]?.integer ?? 0, "connection")) on "
+          + (listener["addresses"]?.array ?? []).compactMap(\.string).joined(separator: "  ")
       )
     }
     return AdminRemote.rows(.object(JSONObject(rows))) + "\n" + table(lines)

@@ -18,23 +18,23 @@ struct DoctorCommand {
   private static let expiryDays: Int64 = 30
 
   private let invocation: Invocation
-  private let door: HostPort
+  private let endpoint: HostPort
 
   init(_ invocation: Invocation) throws(CommandFailure) {
     self.invocation = invocation
     guard let operand = invocation.operands.first else {
-      door = invocation.value(ApusOptions.provider)
+      endpoint = invocation.value(ApusOptions.provider)
       return
     }
     do throws(ValueProblem) {
-      door = try HostPort(providerDoor: operand)
+      endpoint = try HostPort(providerListener: operand)
     } catch {
       throw CommandFailure(.usage, "\"\(operand)\" \(error.text)")
     }
   }
 
   func run() throws(CommandFailure) {
-    let roots = try invocation.trustRoots(for: door)
+    let roots = try invocation.trustRoots(for: endpoint)
     let addresses = try resolve()
     let (connection, roundTrip) = try connect(addresses)
     try handshake(connection, roots)
@@ -49,13 +49,13 @@ struct DoctorCommand {
   private func resolve() throws(CommandFailure) -> [SocketAddress] {
     let start = Process.milliseconds
     do throws(SocketError) {
-      let addresses = try SocketAddress.resolve(host: door.host, port: door.port)
+      let addresses = try SocketAddress.resolve(host: endpoint.host, port: endpoint.port)
       let list = addresses.map(\.hostText).joined(separator: ", ")
-      say("name", "\(door.host) resolves to \(list) (\(Process.milliseconds - start) ms)")
+      say("name", "\(endpoint.host) resolves to \(list) (\(Process.milliseconds - start) ms)")
       return addresses
     } catch {
       throw failure(
-        "name", .unavailable, "\(door.host) has no address: \(error)",
+        "name", .unavailable, "\(endpoint.host) has no address: \(error)",
         "Check the spelling, and this machine's resolver (/etc/resolv.conf).")
     }
   }
@@ -78,7 +78,7 @@ struct DoctorCommand {
     throw failure(
       "connection", .unavailable, problems.joined(separator: "; "),
       problems.allSatisfy { $0.contains("refused") }
-        ? "Nothing listens on port \(door.port). Check that the service runs and that the port is right."
+        ? "Nothing listens on port \(endpoint.port). Check that the service runs and that the port is right."
         : "Packets are dropped on the path, often by a firewall. Apple's hosts listen on 443 and 2197."
     )
   }
@@ -111,7 +111,7 @@ struct DoctorCommand {
     -> TLSClientConfiguration
   {
     var configuration = TLSClientConfiguration(
-      applicationProtocols: ["h2"], serverName: door.host, keepsSessions: false,
+      applicationProtocols: ["h2"], serverName: endpoint.host, keepsSessions: false,
       insecureSkipVerify: !verifies)
     if case .pem(let pem) = roots { configuration.trustRoots = .authorities(PEM: pem) }
     return configuration
@@ -141,7 +141,7 @@ struct DoctorCommand {
     }
     if problem.text.contains("hostname") || problem.text.contains("IP address") {
       return
-        "It is for other names: use one of those, or issue the service a certificate for \(door.host)."
+        "It is for other names: use one of those, or issue the service a certificate for \(endpoint.host)."
     }
     return
       "Give the authority that signed it with --authority FILE, or `system` for those of this machine."
@@ -207,7 +207,7 @@ struct DoctorCommand {
     _ credential: ClientConfiguration.Credential, _ roots: ClientConfiguration.TrustRoots,
     roundTrip: Double
   ) async throws(CommandFailure) {
-    let client = try invocation.client(credential, to: door, roots)
+    let client = try invocation.client(credential, to: endpoint, roots)
     let topic = try? SendCredentials(invocation).topic(for: .alert)
     let push = PushRequest(
       token: Self.wrongToken, topic: topic ?? nil, payload: AlertPayload(body: "Test").bytes)

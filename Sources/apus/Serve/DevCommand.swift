@@ -19,9 +19,9 @@ struct DevCommand {
     Process.raiseDescriptorLimit()
     // Before any thread starts: threads inherit the mask.
     Service.blockSignals()
-    let standIn: StandIn
+    let substitute: DevService
     do {
-      standIn = try StandIn(configuration)
+      substitute = try DevService(configuration)
     } catch let error as SocketError {
       throw CommandFailure(
         .unavailable, "\(error)",
@@ -33,10 +33,10 @@ struct DevCommand {
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
-    announce(standIn.facts)
-    StandIn.waitForSignal()
-    let found = finish(standIn)
-    standIn.stop()
+    announce(substitute.facts)
+    DevService.waitForSignal()
+    let found = finish(substitute)
+    substitute.stop()
     if let failure = found { throw failure }
   }
 
@@ -143,7 +143,7 @@ struct DevCommand {
 
   // MARK: Output
 
-  private func announce(_ facts: StandInFacts) {
+  private func announce(_ facts: DevFacts) {
     if invocation.isOn(ApusOptions.json) { return Output.json(ready(facts)) }
     func ports(_ kind: ListenerKind) -> String {
       let production = facts.port(kind, .production).map { "\($0)" } ?? "off"
@@ -174,7 +174,7 @@ struct DevCommand {
     Output.standard(text)
   }
 
-  private func ready(_ facts: StandInFacts) -> JSONValue {
+  private func ready(_ facts: DevFacts) -> JSONValue {
     func ports(_ kind: ListenerKind) -> JSONValue {
       .members([
         "production": facts.port(kind, .production).map { .integer(Int64($0)) },
@@ -183,7 +183,7 @@ struct DevCommand {
     }
     return .members([
       "event": .string("ready"), "console": .string("\(facts.console)/"),
-      "api": .string("\(facts.console)/api/v1"), "host": .string(StandInFacts.host),
+      "api": .string("\(facts.console)/api/v1"), "host": .string(DevFacts.host),
       "mode": .string(facts.isLenient ? "lenient" : "strict"), "http2": ports(.provider),
       "courier": ports(.courier), "gateway": ports(.gateway), "feedback": ports(.feedback),
       "authority_file": .string(facts.authorityFile), "key_file": .string(facts.keyFile),
@@ -199,10 +199,10 @@ struct DevCommand {
   }
 
   /// Writes the JUnit report. Returns a failure if there were violations of the given severity.
-  private func finish(_ standIn: StandIn) -> CommandFailure? {
+  private func finish(_ substitute: DevService) -> CommandFailure? {
     if let path = invocation[DevOptions.junit] {
       do throws(FileError) {
-        try Files.write(standIn.junit(), to: path, isPrivate: false)
+        try Files.write(substitute.junit(), to: path, isPrivate: false)
       } catch {
         return CommandFailure(.failed, "\(error)")
       }
@@ -210,7 +210,7 @@ struct DevCommand {
     let counts = LintRule.Severity.allCases.map { severity in
       JSONObject.Member(
         key: severity.rawValue,
-        value: .integer(Int64(standIn.violations(exactly: severity))))
+        value: .integer(Int64(substitute.violations(exactly: severity))))
     }
     if invocation.isOn(ApusOptions.json) {
       Output.json(
@@ -218,7 +218,7 @@ struct DevCommand {
     }
     guard let text = invocation[DevOptions.failOn], let least = LintRule.Severity(rawValue: text)
     else { return nil }
-    let count = standIn.violations(atLeast: least)
+    let count = substitute.violations(atLeast: least)
     guard count > 0 else { return nil }
     return CommandFailure(
       .failed,

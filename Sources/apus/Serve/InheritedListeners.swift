@@ -22,7 +22,7 @@ struct InheritedListeners {
     guard !sockets.isEmpty else { return }
     var plans = openings.map { opening in
       ListenerPlan(
-        name: opening.door.socketName, addresses: opening.configuration.addresses)
+        name: opening.listener.socketName, addresses: opening.configuration.addresses)
     }
     if let admin = configuration.admin {
       plans.append(ListenerPlan(name: "admin", addresses: admin.addresses))
@@ -40,7 +40,7 @@ struct InheritedListeners {
     for index in openings.indices {
       openings[index].configuration.addresses = plans[index].addresses
     }
-    configuration.doors = openings.map(\.configuration)
+    configuration.listeners = openings.map(\.configuration)
     for socket in sockets {
       configuration.inheritedSockets[socket.address] = socket.descriptor
     }
@@ -53,7 +53,7 @@ struct InheritedListeners {
   }
 }
 
-extension NamedDoor {
+extension NamedListener {
   /// The name in a socket unit: the option without `--` and `-listen`.
   var socketName: String {
     String(option.description.flag.dropFirst(2).dropLast("-listen".count))

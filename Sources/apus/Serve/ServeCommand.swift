@@ -64,7 +64,7 @@ struct ServeCommand {
         .usage, "every listener is off", remedy: "Give at least one of them an address.")
     }
     var configuration = ServerConfiguration(
-      dataDirectory: directory.path, doors: openings.map(\.configuration))
+      dataDirectory: directory.path, listeners: openings.map(\.configuration))
     configuration.workers = invocation.value(ApusOptions.workers)
     configuration.allowsInBandCertificates = !invocation.isOn(ApusOptions.noInBandCertificates)
     configuration.allowsCompactTLS = invocation.value(ApusOptions.compactTLS)
@@ -97,24 +97,24 @@ struct ServeCommand {
 
   private func announce(_ service: Service, _ openings: [Opening]) {
     // The service opens its listeners in the order of the configuration.
-    let opened = zip(openings, service.doors).map { opening, door in
-      (name: opening.door.name, modifiers: opening.modifiers, addresses: door.addresses)
+    let opened = zip(openings, service.listeners).map { opening, listener in
+      (name: opening.listener.name, modifiers: opening.modifiers, addresses: listener.addresses)
     }
     if invocation.isOn(ApusOptions.json) {
       var members = [JSONObject.Member(key: "event", value: .string("ready"))]
-      for door in NamedDoor.all {
-        let addresses = opened.filter { $0.name == door.name }.flatMap(\.addresses)
-        members.append(.init(key: door.name, value: .strings(addresses.map(\.description))))
+      for listener in NamedListener.all {
+        let addresses = opened.filter { $0.name == listener.name }.flatMap(\.addresses)
+        members.append(.init(key: listener.name, value: .strings(addresses.map(\.description))))
       }
       members.append(.init(key: "admin", value: .strings(AdminServing.places(service))))
       members.append(.init(key: "console", value: .strings(service.consoleURLs)))
       return Output.json(.object(JSONObject(members)))
     }
-    var rows = NamedDoor.all.map { door in
-      let addresses = opened.filter { $0.name == door.name }.flatMap { opened in
+    var rows = NamedListener.all.map { listener in
+      let addresses = opened.filter { $0.name == listener.name }.flatMap { opened in
         opened.addresses.map { "\($0)\(ListenModifier.text(opened.modifiers))" }
       }
-      return (door.title, addresses.isEmpty ? "off" : addresses.joined(separator: "  "))
+      return (listener.title, addresses.isEmpty ? "off" : addresses.joined(separator: "  "))
     }
     let places = AdminServing.places(service)
     rows.append(("administration", places.isEmpty ? "off" : places.joined(separator: "  ")))
@@ -127,12 +127,12 @@ struct ServeCommand {
 
   /// Logs a warning, so that such a listener is not left open unknowingly.
   private func warnOfLegacyTLS(_ service: Service) {
-    for (configured, door) in zip(service.configuration.doors, service.doors)
+    for (configured, listener) in zip(service.configuration.listeners, service.listeners)
     where configured.allowsLegacyTLS {
-      for address in door.addresses {
+      for address in listener.addresses {
         service.configuration.log(
           .warning, "a listener accepts TLS 1.0 and 1.1, which are broken",
-          .text("door", door.kind.rawValue), .text("address", address.description))
+          .text("listener", listener.kind.rawValue), .text("address", address.description))
       }
     }
   }

@@ -226,7 +226,7 @@ struct AdmissionBinaryTests {
   func refusedSender() {
     var attempt = BinaryAttempt()
     attempt.certificate = World.certificate(environments: .development)
-    #expect(throws: Refusal(.certificateEnvironment(door: .production))) {
+    #expect(throws: Refusal(.certificateEnvironment(listener: .production))) {
       try attempt.sender()
     }
     attempt = BinaryAttempt()

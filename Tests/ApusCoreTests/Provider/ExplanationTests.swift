@@ -10,13 +10,13 @@ struct ExplanationTests {
       .authorizationMissing, .authorizationNotBearer, .unknownKey(World.teamKey),
       .keyOfOtherTeam(key: World.teamKey, owner: World.team, issuer: World.otherTeam),
       .revokedKey(World.teamKey), .tokenInFuture(seconds: 4000), .tokenTooOld(seconds: 4000),
-      .keyEnvironment(key: World.teamKey, door: .production),
+      .keyEnvironment(key: World.teamKey, listener: .production),
       .otherTeam(first: World.team, now: World.otherTeam),
       .otherKeyKind(first: World.teamKey, now: World.topicKey),
       .unrelatedKey(first: World.topicKey, now: World.unrelatedTopicKey),
       .tokenChangedTooSoon(secondsLeft: 12), .certificateRevoked, .certificateUnusable,
       .signature(key: World.teamKey, issuer: World.team),
-      .certificateEnvironment(door: .development), .malformed(.apnsID),
+      .certificateEnvironment(listener: .development), .malformed(.apnsID),
       .malformed(.apnsExpiration), .malformed(.apnsPriority), .malformed(.apnsPushType),
       .malformed(.apnsTopic), .collapseIDTooLong(byteCount: 65), .backgroundAtOnce,
       .topicMissing, .topicMissingOfSeveral, .payloadEmpty,
@@ -63,7 +63,7 @@ struct ExplanationTests {
         == "the device token was issued for topic \"com.example.mail\"; the request is for "
         + "\"com.example.chat.voip\"")
     #expect(
-      text(.keyEnvironment(key: World.developmentKey, door: .production))
+      text(.keyEnvironment(key: World.developmentKey, listener: .production))
         == "key KEYDEV0001 is for development; this listener is for production")
   }
 

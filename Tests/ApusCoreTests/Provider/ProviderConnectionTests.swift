@@ -74,7 +74,7 @@ struct ProviderTokenTests {
       driver.explanation(World.revokedKey, issuedAt: now) == .revokedKey(World.revokedKey))
     #expect(
       driver.explanation(World.developmentKey, issuedAt: now)
-        == .keyEnvironment(key: World.developmentKey, door: .production))
+        == .keyEnvironment(key: World.developmentKey, listener: .production))
   }
 
   @Test("An unknown key is rejected even if the driver did not check it")
@@ -314,10 +314,10 @@ struct ProviderSnapshotTests {
     driver.directory = World.directory(generation: 4) { $0.keys[0].environments = .development }
     #expect(
       driver.explanation(World.teamKey, issuedAt: now)
-        == .keyEnvironment(key: World.teamKey, door: .production))
+        == .keyEnvironment(key: World.teamKey, listener: .production))
     #expect(
       driver.reexamine()
-        == Refusal(.keyEnvironment(key: World.teamKey, door: .production)))
+        == Refusal(.keyEnvironment(key: World.teamKey, listener: .production)))
     driver.directory = World.directory(generation: 5)
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
     #expect(driver.verifications == 1)

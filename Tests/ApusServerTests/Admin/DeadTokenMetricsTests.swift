@@ -13,9 +13,9 @@ struct DeadTokenMetricsTests {
 
   @Test("Metrics and the list of apps count those to tokens that died more than a day ago")
   func counted() throws {
-    let rehearsal = TestRehearsal()
+    let interceptor = TestInterceptor()
     let bench = try MonitoredService {
-      $0.rehearsal = rehearsal
+      $0.interceptor = interceptor
       $0.workers = 2
     }
     let service = bench.service
@@ -26,18 +26,18 @@ struct DeadTokenMetricsTests {
     try device.filter([])
     try device.settle()
     try expectCount(0, bench)
-    try push(to: token, 1, service, rehearsal)
+    try push(to: token, 1, service, interceptor)
     try expectCount(0, bench)
-    rehearsal.clock.advance(byMilliseconds: Self.day + 60_000)
-    try push(to: token, 3, service, rehearsal)
+    interceptor.clock.advance(byMilliseconds: Self.day + 60_000)
+    try push(to: token, 3, service, interceptor)
     try expectCount(3, bench)
   }
 
   /// Pushes on a new connection, each answered 410.
   private func push(
-    to token: String, _ count: Int, _ service: TestService, _ rehearsal: TestRehearsal
+    to token: String, _ count: Int, _ service: TestService, _ interceptor: TestInterceptor
   ) throws {
-    let now = rehearsal.clock.nowMilliseconds / 1000
+    let now = interceptor.clock.nowMilliseconds / 1000
     let authorization = try "bearer \(service.directory.key.token(issuedAt: now))"
     let provider = try service.provider()
     let headers = service.pushHeaders(to: token, authorization: authorization)

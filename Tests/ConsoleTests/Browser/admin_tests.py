@@ -200,7 +200,7 @@ class Changes(AdminCase):
         """Times have their zone, and words that fit into their column are not broken."""
         self.world.audit.append({
             "time": "2026-01-02T03:04:05.678Z", "event": "certificate.revoked", "actor": "token administrator",
-            "subject": "8F3A11DD00000001", "reason": "certificate revoked", "door": "courier production",
+            "subject": "8F3A11DD00000001", "reason": "certificate revoked", "listener": "courier production",
             "explanation": "issue another certificate for a new key",
             "sha256": "ab" * 32})
         browser = self.show("audit")

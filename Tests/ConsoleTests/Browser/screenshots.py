@@ -8,7 +8,7 @@ import sys
 import time
 
 from serving import Serving
-from stand_in import BOARDING, StandIn
+from stand_in import BOARDING, DevService
 from webdriver import Browser
 
 SCORE = {
@@ -150,7 +150,7 @@ def main(program, folder):
     folder.mkdir(parents=True, exist_ok=True)
     browser = Browser(1280, 800)
     try:
-        stand_in = StandIn(program)
+        stand_in = DevService(program)
         try:
             take(browser, stand_in, folder, prepare(stand_in))
         finally:

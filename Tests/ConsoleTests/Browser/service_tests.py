@@ -9,7 +9,7 @@ import unittest
 
 import samples
 from eventually import Eventually
-from stand_in import BOARDING, StandIn
+from stand_in import BOARDING, DevService
 from webdriver import Browser
 
 PROGRAM = None
@@ -26,7 +26,7 @@ class Service(Eventually, unittest.TestCase):
         cls.addClassCleanup(cls.browser.close)
 
     def setUp(self):
-        self.stand_in = StandIn(PROGRAM)
+        self.stand_in = DevService(PROGRAM)
         self.addCleanup(self.stand_in.close)
         self.expected_complaints = []
         self.open("inbox")
@@ -190,7 +190,7 @@ class Service(Eventually, unittest.TestCase):
     def test_locked(self):
         """On another address the page asks for the printed password."""
         self.expected_complaints = ["401"]
-        locked = StandIn(PROGRAM, "--listen", "127.0.0.2")
+        locked = DevService(PROGRAM, "--listen", "127.0.0.2")
         self.addCleanup(locked.close)
         browser = self.browser
         browser.open(locked.address)

@@ -24,7 +24,7 @@ BOARDING = {
 }
 
 
-class StandIn:
+class DevService:
     """Runs until `close`. `ready` is the JSON object that it printed when it was ready."""
 
     def __init__(self, program, *arguments):

@@ -7,7 +7,7 @@ import ApusTrust
 import ApusWire
 
 /// A frame that owns its bytes.
-struct RehearsedFrame {
+struct InterceptedFrame {
   var frame: BinaryFrame
   var bytes: [UInt8]
   /// Its sequence number, once it is among the pending frames.
@@ -19,19 +19,19 @@ struct RehearsedFrame {
 
 extension BinaryProvider {
   /// Replaces `receive` if there is an interceptor.
-  func rehearse(_ input: Span<UInt8>, _ rehearsal: ProviderRehearsal) {
+  func intercept(_ input: Span<UInt8>, _ interception: Interception) {
     // A clock that was just set must already apply.
     worker.readClock()
     var offset = 0
     while true {
       switch machine.next(input, at: &offset, nowSeconds: Int64(worker.nowSeconds)) {
       case .wait, .over: return
-      case .fault(let fault): noteFault(Refusal(.frame(fault)), rehearsal)
+      case .fault(let fault): noteFault(Refusal(.frame(fault)), interception)
       case .frame(let frame):
         let bytes = machine.bytes(of: frame, in: input, before: offset).copied()
-        let rehearsed = rehearsal.begin(captured(frame, bytes, rehearsal), nil)
-        rehearsed.frame = RehearsedFrame(frame: frame, bytes: bytes)
-        carryOut(rehearsed.effect, rehearsed, rehearsal)
+        let intercepted = interception.begin(captured(frame, bytes, interception), nil)
+        intercepted.frame = InterceptedFrame(frame: frame, bytes: bytes)
+        carryOut(intercepted.effect, intercepted, interception)
       }
     }
   }
@@ -39,62 +39,64 @@ extension BinaryProvider {
   // MARK: Faults
 
   private func carryOut(
-    _ effect: PlannedFault.Effect, _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal
+    _ effect: PlannedFault.Effect, _ intercepted: InterceptedRequest, _ interception: Interception
   ) {
     switch effect {
-    case .none, .resetStream, .goAway: decide(rehearsed, rehearsal, .notAsked)
+    case .none, .resetStream, .goAway: decide(intercepted, interception, .notAsked)
     case .preparation:
-      guard let sequence = hold(rehearsed, rehearsal) else { return }
-      rehearsal.prepare(rehearsed.request, sequence)
+      guard let sequence = hold(intercepted, interception) else { return }
+      interception.prepare(intercepted.request, sequence)
     case .delay(let milliseconds, let then):
-      _ = hold(rehearsed, rehearsal)
-      rehearsal.after(milliseconds: milliseconds) { [self] in
-        carryOut(then, rehearsed, rehearsal)
+      _ = hold(intercepted, interception)
+      interception.after(milliseconds: milliseconds) { [self] in
+        carryOut(then, intercepted, interception)
         worker.markDirty(connection)
       }
     case .noAnswer:
-      settle(rehearsed)
-      rehearsal.report(rehearsed, status: 0) { $0.explanation = "the notification is discarded" }
+      settle(intercepted)
+      interception.report(intercepted, status: 0) {
+        $0.explanation = "the notification is discarded"
+      }
     case .deadToken(let since):
-      rehearsed.deadSinceMilliseconds = since ?? worker.wallMilliseconds
-      if throwAwayDead(rehearsed, rehearsal) { return }
-      if rehearsal.isLenient {
-        adopt(rehearsed, rehearsal)
+      intercepted.deadSinceMilliseconds = since ?? worker.wallMilliseconds
+      if throwAwayDead(intercepted, interception) { return }
+      if interception.isLenient {
+        adopt(intercepted, interception)
       } else {
-        decide(rehearsed, rehearsal, .notAsked)
+        decide(intercepted, interception, .notAsked)
       }
     case .respond(let planned):
-      refuse(rehearsed, rehearsal, Self.status(of: planned.reason), planned.reason)
+      refuse(intercepted, interception, Self.status(of: planned.reason), planned.reason)
     case .closeInTheMiddle:
-      rehearsal.ending = .cut
-      refuse(rehearsed, rehearsal, .processingError, nil)
+      interception.ending = .cut
+      refuse(intercepted, interception, .processingError, nil)
     case .binaryError(let status, let milliseconds):
-      refuse(rehearsed, rehearsal, status, nil)
+      refuse(intercepted, interception, status, nil)
       guard milliseconds > 0 else { return }
-      rehearsal.holdBack(milliseconds: milliseconds) { [self] in worker.markDirty(connection) }
+      interception.holdBack(milliseconds: milliseconds) { [self] in worker.markDirty(connection) }
     case .binarySilence:
-      rehearsal.ending = .silent
-      refuse(rehearsed, rehearsal, .processingError, nil)
+      interception.ending = .silent
+      refuse(intercepted, interception, .processingError, nil)
     case .binaryShutdown:
-      decide(rehearsed, rehearsal, .notAsked)
+      decide(intercepted, interception, .notAsked)
       machine.drain()
     }
   }
 
   func prepared(_ sequence: UInt32) {
-    guard let rehearsal, let rehearsed = rehearsal.requests[sequence] else { return }
-    decide(rehearsed, rehearsal, .notAsked)
+    guard let interception, let intercepted = interception.requests[sequence] else { return }
+    decide(intercepted, interception, .notAsked)
     worker.markDirty(connection)
   }
 
   /// Discards a notification to a planned dead token without an answer. False if no dead token is planned, or the token
   /// belongs to no device.
   func throwAwayDead(
-    _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal, adopted: DeviceToken? = nil
+    _ intercepted: InterceptedRequest, _ interception: Interception, adopted: DeviceToken? = nil
   ) -> Bool {
-    guard let since = rehearsal.listDead(rehearsed, adopted: adopted) else { return false }
-    settle(rehearsed)
-    rehearsal.report(rehearsed, status: 0) { exchange in
+    guard let since = interception.listDead(intercepted, adopted: adopted) else { return false }
+    settle(intercepted)
+    interception.report(intercepted, status: 0) { exchange in
       exchange.explanation = "the token is invalid: the notification is discarded"
       exchange.timestampMilliseconds = since
     }
@@ -116,19 +118,19 @@ extension BinaryProvider {
   // MARK: Decisions
 
   /// Makes a frame pending, and returns its sequence number.
-  func hold(_ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal) -> UInt32? {
-    guard let frame = rehearsed.frame else { return nil }
+  func hold(_ intercepted: InterceptedRequest, _ interception: Interception) -> UInt32? {
+    guard let frame = intercepted.frame else { return nil }
     if let sequence = frame.sequence { return sequence }
     let sequence = machine.submit(frame.frame, nowSeconds: Int64(worker.nowSeconds))
-    rehearsed.frame?.sequence = sequence
-    rehearsal.keep(rehearsed, sequence)
+    intercepted.frame?.sequence = sequence
+    interception.keep(intercepted, sequence)
     return sequence
   }
 
-  private func settle(_ rehearsed: RehearsedRequest) {
-    guard let frame = rehearsed.frame else { return }
+  private func settle(_ intercepted: InterceptedRequest) {
+    guard let frame = intercepted.frame else { return }
     if let sequence = frame.sequence {
-      _ = rehearsal?.take(sequence)
+      _ = interception?.take(sequence)
       machine.decide(sequence, status: nil)
     } else {
       machine.accept(frame.frame, nowSeconds: Int64(worker.nowSeconds))
@@ -136,45 +138,45 @@ extension BinaryProvider {
   }
 
   private func refuse(
-    _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal, _ status: BinaryStatus,
+    _ intercepted: InterceptedRequest, _ interception: Interception, _ status: BinaryStatus,
     _ reason: String?
   ) {
-    guard let frame = rehearsed.frame else { return }
+    guard let frame = intercepted.frame else { return }
     if let sequence = frame.sequence {
-      _ = rehearsal.take(sequence)
+      _ = interception.take(sequence)
       machine.decide(sequence, status: status)
     } else {
       machine.refuse(frame.frame, status: status, nowSeconds: Int64(worker.nowSeconds))
     }
-    rehearsal.report(rehearsed, status: Int(status.rawValue)) { exchange in
+    interception.report(intercepted, status: Int(status.rawValue)) { exchange in
       exchange.reason = reason ?? status.text.description
     }
   }
 
   /// Decides on a frame without a fault.
   func decide(
-    _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal, _ adoption: Adoption
+    _ intercepted: InterceptedRequest, _ interception: Interception, _ adoption: Adoption
   ) {
-    guard let frame = rehearsed.frame else { return }
+    guard let frame = intercepted.frame else { return }
     let sender = sender
     do throws(Refusal) {
       guard let token = DeviceToken(bytes: frame.bytes.span.extracting(frame.frame.token)) else {
         throw Refusal(.frame(.tokenLength(byteCount: frame.frame.token.count)))
       }
       let admitted: AdmittedFrame?
-      if rehearsal.isLenient {
-        admitted = try admitLeniently(frame, token, rehearsed, rehearsal, sender, adoption)
+      if interception.isLenient {
+        admitted = try admitLeniently(frame, token, intercepted, interception, sender, adoption)
       } else {
         var payloads = PayloadSeries(frame.bytes.span)
         admitted = try Admission.admit(
           frame.frame, payload: frame.frame.payload, of: &payloads, token: token,
           claims: worker.sealer.open(token), sender: sender)
       }
-      if let admitted { pass(admitted, rehearsed, rehearsal) }
+      if let admitted { pass(admitted, intercepted, interception) }
     } catch {
       note(error)
-      rehearsed.explanation = explanation(of: error)
-      refuse(rehearsed, rehearsal, error.explanation.status, nil)
+      intercepted.explanation = explanation(of: error)
+      refuse(intercepted, interception, error.explanation.status, nil)
     }
   }
 
@@ -184,13 +186,15 @@ extension BinaryProvider {
   }
 
   private func pass(
-    _ admitted: borrowing AdmittedFrame, _ rehearsed: RehearsedRequest,
-    _ rehearsal: ProviderRehearsal
+    _ admitted: borrowing AdmittedFrame, _ intercepted: InterceptedRequest,
+    _ interception: Interception
   ) {
-    guard let frame = rehearsed.frame, let sequence = hold(rehearsed, rehearsal) else { return }
+    guard let frame = intercepted.frame, let sequence = hold(intercepted, interception) else {
+      return
+    }
     let notification = notification(
       admitted, frame.bytes.span.extracting(frame.frame.payload))
-    rehearsed.id = notification.id
+    intercepted.id = notification.id
     let answer = Answer(
       worker: UInt16(worker.index), connection: UInt32(connection.slot),
       generation: connection.generation, sequence: sequence)
@@ -202,11 +206,11 @@ extension BinaryProvider {
   // MARK: Reporting
 
   /// Reports the decision on a frame.
-  func noteDecided(_ sequence: UInt32, _ rejection: Rejection?, _ rehearsal: ProviderRehearsal) {
-    guard let rehearsed = rehearsal.take(sequence) else { return }
+  func noteDecided(_ sequence: UInt32, _ rejection: Rejection?, _ interception: Interception) {
+    guard let intercepted = interception.take(sequence) else { return }
     let status = Self.status(rejection) ?? .noError
-    rehearsal.report(rehearsed, status: Int(status.rawValue)) { exchange in
-      exchange.notificationID = rejection == nil ? rehearsed.id : nil
+    interception.report(intercepted, status: Int(status.rawValue)) { exchange in
+      exchange.notificationID = rejection == nil ? intercepted.id : nil
       guard rejection != nil else { return }
       exchange.reason = status.text.description
       exchange.explanation = "the service could not decide"
@@ -214,34 +218,34 @@ extension BinaryProvider {
   }
 
   /// Reports input that is not a valid frame.
-  private func noteFault(_ refusal: Refusal, _ rehearsal: ProviderRehearsal) {
+  private func noteFault(_ refusal: Refusal, _ interception: Interception) {
     note(refusal)
-    let rehearsed = RehearsedRequest(
+    let intercepted = InterceptedRequest(
       ProviderRequest(
-        connection: rehearsal.connection, receivedMilliseconds: worker.wallMilliseconds), nil)
-    rehearsed.explanation = explanation(of: refusal)
+        connection: interception.connection, receivedMilliseconds: worker.wallMilliseconds), nil)
+    intercepted.explanation = explanation(of: refusal)
     let status = refusal.explanation.status
-    rehearsal.report(rehearsed, status: Int(status.rawValue)) {
+    interception.report(intercepted, status: Int(status.rawValue)) {
       $0.reason = status.text.description
     }
   }
 
-  func rehearsalEnded(_ rehearsal: ProviderRehearsal) {
-    for rehearsed in rehearsal.requests.values {
-      rehearsal.report(rehearsed, status: Int(BinaryStatus.unknown.rawValue)) { exchange in
+  func interceptionEnded(_ interception: Interception) {
+    for intercepted in interception.requests.values {
+      interception.report(intercepted, status: Int(BinaryStatus.unknown.rawValue)) { exchange in
         exchange.explanation = "the connection ended before the decision"
       }
     }
-    rehearsal.connectionClosed()
+    interception.connectionClosed()
   }
 
   // MARK: The end
 
   /// Replaces the usual last packet if a fault decides how the connection ends.
   func flushLast(
-    _ packet: BinaryErrorPacket?, _ rehearsal: ProviderRehearsal
+    _ packet: BinaryErrorPacket?, _ interception: Interception
   ) -> Connection.Ending {
-    guard rehearsal.ending == .cut else { return hasSpoken ? .afterPause : .now }
+    guard interception.ending == .cut else { return hasSpoken ? .afterPause : .now }
     packet?.append(to: &worker.scratch)
     worker.scratch.removeLast(worker.scratch.count / 2)
     sendScratch()

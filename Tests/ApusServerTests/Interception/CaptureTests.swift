@@ -23,7 +23,7 @@ struct CaptureTests {
       ]
     let answer = try provider.exchange(headers, body: TestService.payload)
     #expect(answer.status == 200)
-    let exchange = try stage.rehearsal.exchange(token)
+    let exchange = try stage.interceptor.exchange(token)
     let request = exchange.request
     #expect(request.headers.map(\.name) == headers.map(\.name))
     #expect(request.headers.map(\.value) == headers.map(\.text))
@@ -52,7 +52,7 @@ struct CaptureTests {
       "apns-id", "a1b2c3d4-e5f6-0718-293a-4b5c6d7e8f90")
     let answer = try provider.exchange(headers, body: TestService.payload)
     expectRefusal(answer, 400, "MissingTopic")
-    let exchange = try stage.rehearsal.exchange(token)
+    let exchange = try stage.interceptor.exchange(token)
     #expect(exchange.status == 400 && exchange.reason == "MissingTopic")
     #expect(!exchange.isAccepted && exchange.notificationID == nil)
     #expect(exchange.explanation == "the request names no topic: send apns-topic")
@@ -75,7 +75,7 @@ struct CaptureTests {
       count += 1
     }
     #expect(answer.status == 410)
-    let exchange = try #require(stage.rehearsal.exchanges(token, count: count).last)
+    let exchange = try #require(stage.interceptor.exchanges(token, count: count).last)
     #expect(exchange.status == 410 && exchange.reason == "Unregistered")
     let time = try #require(exchange.timestampMilliseconds)
     #expect(answer.bodyText.contains("\"timestamp\":\(time)"))
@@ -89,7 +89,7 @@ struct CaptureTests {
       identity: stage.service.directory.providerIdentity())
     let headers = stage.headers(token).without("apns-topic").without("authorization")
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
-    let request = try stage.rehearsal.exchange(token).request
+    let request = try stage.interceptor.exchange(token).request
     #expect(request.credential == "certificate for \(TestDirectory.topic)")
     #expect(request.topic == TestDirectory.topic)
     #expect(request.tokenIssuedAtSeconds == nil)
@@ -104,15 +104,15 @@ struct CaptureTests {
       for _ in 0..<2 {
         _ = try provider.exchange(stage.headers(token), body: TestService.payload)
       }
-      let exchanges = try stage.rehearsal.exchanges(token, count: 2 * count)
+      let exchanges = try stage.interceptor.exchanges(token, count: 2 * count)
       let connections = Set(exchanges.suffix(2).map(\.request.connection))
       #expect(connections.count == 1)
       let connection = try #require(connections.first)
       #expect(connection.peer.hasPrefix("127.0.0.1:"))
-      #expect(stage.rehearsal.opened(connection.number) == connection)
+      #expect(stage.interceptor.opened(connection.number) == connection)
       numbers.insert(connection.number)
       provider.tls.close()
-      #expect(try stage.rehearsal.closed(connection.number) == connection)
+      #expect(try stage.interceptor.closed(connection.number) == connection)
     }
     #expect(numbers.count == 2)
   }
@@ -122,7 +122,7 @@ struct CaptureTests {
     let token = try stage.token()
     let gateway = try stage.service.gateway()
     try gateway.send(GatewayFrame.framed(7, hex(token), priority: 5))
-    let accepted = try stage.rehearsal.exchange(token)
+    let accepted = try stage.interceptor.exchange(token)
     #expect(accepted.status == 0 && accepted.isAccepted && accepted.notificationID != nil)
     let request = accepted.request
     #expect(request.interface == .binary && request.command == 2 && request.identifier == 7)
@@ -132,10 +132,10 @@ struct CaptureTests {
     let foreign = String(repeating: "5a", count: 32)
     try gateway.send(GatewayFrame.enhanced(8, hex(foreign)))
     try expectEnd(gateway, GatewayFrame.packet(8, 8))
-    let refused = try stage.rehearsal.exchange(foreign)
+    let refused = try stage.interceptor.exchange(foreign)
     #expect(refused.status == 8 && refused.reason == "Invalid token")
     #expect(refused.explanation?.contains("this service did not issue") == true)
     #expect(refused.request.connection == request.connection)
-    #expect(try stage.rehearsal.closed(request.connection.number) != nil)
+    #expect(try stage.interceptor.closed(request.connection.number) != nil)
   }
 }

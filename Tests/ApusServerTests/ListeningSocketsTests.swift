@@ -10,15 +10,15 @@ import Testing
 
 /// A worker's listeners when connections exceed the limit.
 @Suite("Listeners at the connection limit")
-struct DoorListenersTests {
+struct ListeningSocketsTests {
   /// On a loop that only the test uses.
   private final class Crowd: @unchecked Sendable {
     let loop = EventLoop(name: "listeners")
-    let listeners: DoorListeners
+    let listeners: ListeningSockets
     let accepted = Atomic<Int>(0)
     let acceptedAtRest = Atomic<Int>(0)
 
-    init() { listeners = DoorListeners(loop: loop) }
+    init() { listeners = ListeningSockets(loop: loop) }
 
     /// Adds a listener; returns its address.
     func listen() throws -> SocketAddress {

@@ -8,7 +8,7 @@ import ApusModel
 ///
 /// All connections wait while one of those is taken up and ended. What comes during the rest waits in the system's
 /// queue.
-final class DoorListeners {
+final class ListeningSockets {
   private static let limit = RateLimit(
     capacity: Limits.crowdedAtOnce, refill: Limits.crowdedPerSecond)
 

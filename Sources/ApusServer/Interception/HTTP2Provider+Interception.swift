@@ -11,14 +11,14 @@ import ApusWire
 
 extension HTTP2Provider {
   /// Replaces `decide` if there is an interceptor.
-  func rehearse(_ request: HTTP2Request, _ rehearsal: ProviderRehearsal) {
+  func intercept(_ request: HTTP2Request, _ interception: Interception) {
     // A clock that was just set must already apply.
     worker.readClock()
-    let rehearsed = rehearsal.begin(captured(request, rehearsal), Self.key(request))
-    if let last = rehearsal.lastStreamID, request.streamID > last {
+    let intercepted = interception.begin(captured(request, interception), Self.key(request))
+    if let last = interception.lastStreamID, request.streamID > last {
       return leaveUnanswered(request, "a GOAWAY says that this stream is not processed")
     }
-    carryOut(rehearsed.effect, request, rehearsed, rehearsal)
+    carryOut(intercepted.effect, request, intercepted, interception)
   }
 
   static func key(_ request: HTTP2Request) -> UInt32 { UInt32(request.streamID) }
@@ -26,50 +26,56 @@ extension HTTP2Provider {
   // MARK: Faults
 
   private func carryOut(
-    _ effect: PlannedFault.Effect, _ request: HTTP2Request, _ rehearsed: RehearsedRequest,
-    _ rehearsal: ProviderRehearsal
+    _ effect: PlannedFault.Effect, _ request: HTTP2Request, _ intercepted: InterceptedRequest,
+    _ interception: Interception
   ) {
     switch effect {
-    case .none, .binaryError, .binarySilence, .binaryShutdown: proceed(request, rehearsed)
+    case .none, .binaryError, .binarySilence, .binaryShutdown: proceed(request, intercepted)
     case .preparation:
-      rehearsed.held = request
-      rehearsal.prepare(rehearsed.request, Self.key(request))
+      intercepted.held = request
+      interception.prepare(intercepted.request, Self.key(request))
     case .respond(let planned): respond(planned, to: request)
     case .delay(let milliseconds, let then):
-      rehearsed.held = request
-      rehearsal.after(milliseconds: milliseconds) { [self] in
-        guard let request = release(rehearsed) else { return }
-        carryOut(then, request, rehearsed, rehearsal)
+      intercepted.held = request
+      interception.after(milliseconds: milliseconds) { [self] in
+        guard let request = release(intercepted) else { return }
+        carryOut(then, request, intercepted, interception)
         worker.markDirty(connection)
       }
-    case .noAnswer: withhold(request, rehearsed, rehearsal)
+    case .noAnswer: withhold(request, intercepted, interception)
     case .deadToken(let since):
-      rehearsed.deadSinceMilliseconds = since ?? worker.wallMilliseconds
-      if answerDead(request, rehearsed, rehearsal) { return }
-      if rehearsal.isLenient { adopt(request, rehearsed) } else { proceed(request, rehearsed) }
+      intercepted.deadSinceMilliseconds = since ?? worker.wallMilliseconds
+      if answerDead(request, intercepted, interception) { return }
+      if interception.isLenient {
+        adopt(request, intercepted)
+      } else {
+        proceed(request, intercepted)
+      }
     case .resetStream(let code):
       session.reset(request, code: HTTP2ErrorCode(rawValue: code))
       leaveUnanswered(request, "the stream was reset with code \(code)")
-    case .goAway(let planned): goAway(planned, request, rehearsed, rehearsal)
+    case .goAway(let planned): goAway(planned, request, intercepted, interception)
     case .closeInTheMiddle:
       let id = IDText(worker.ids.next())
       session.respond(
         request, status: 200, apnsID: id.span, apnsUniqueID: Span(), body: Span())
-      rehearsal.ending = .cut
+      interception.ending = .cut
       leaveUnanswered(request, "the connection was closed in the middle of the response")
     }
   }
 
   func prepared(_ key: UInt32) {
-    guard let rehearsed = rehearsal?.requests[key], let request = release(rehearsed) else { return }
-    proceed(request, rehearsed)
+    guard let intercepted = interception?.requests[key], let request = release(intercepted) else {
+      return
+    }
+    proceed(request, intercepted)
     worker.markDirty(connection)
   }
 
   /// Processes the request as usual.
-  private func proceed(_ request: HTTP2Request, _ rehearsed: RehearsedRequest) {
-    if rehearsal?.isLenient == true {
-      decideLeniently(request, rehearsed, .notAsked)
+  private func proceed(_ request: HTTP2Request, _ intercepted: InterceptedRequest) {
+    if interception?.isLenient == true {
+      decideLeniently(request, intercepted, .notAsked)
     } else {
       decide(request)
     }
@@ -77,10 +83,10 @@ extension HTTP2Provider {
 
   /// Answers a request to a planned dead token. False if no dead token is planned, or the token belongs to no device.
   func answerDead(
-    _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal,
+    _ request: HTTP2Request, _ intercepted: InterceptedRequest, _ interception: Interception,
     adopted: DeviceToken? = nil
   ) -> Bool {
-    guard let since = rehearsal.listDead(rehearsed, adopted: adopted) else { return false }
+    guard let since = interception.listDead(intercepted, adopted: adopted) else { return false }
     let reason = Reason.unregistered
     respond(
       .init(
@@ -90,9 +96,9 @@ extension HTTP2Provider {
   }
 
   /// Resumes a held request. Nil if its stream has closed.
-  func release(_ rehearsed: RehearsedRequest) -> HTTP2Request? {
-    guard let request = rehearsed.held else { return nil }
-    rehearsed.held = nil
+  func release(_ intercepted: InterceptedRequest) -> HTTP2Request? {
+    guard let request = intercepted.held else { return nil }
+    intercepted.held = nil
     worker.readClock()
     guard request.isOpen, !isClosed else {
       leaveUnanswered(request, "the provider cancelled the request")
@@ -105,13 +111,13 @@ extension HTTP2Provider {
 
   /// Sends no response. The stream stays open until either side ends it.
   private func withhold(
-    _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal
+    _ request: HTTP2Request, _ intercepted: InterceptedRequest, _ interception: Interception
   ) {
-    rehearsed.held = request
-    rehearsal.report(rehearsed, status: 0) { $0.explanation = "no response is sent" }
-    guard rehearsal.requests.count > Limits.concurrentStreams else { return }
-    for rehearsed in rehearsal.requests.values where rehearsed.isReported {
-      if let request = rehearsed.held, !request.isOpen { leaveUnanswered(request, "") }
+    intercepted.held = request
+    interception.report(intercepted, status: 0) { $0.explanation = "no response is sent" }
+    guard interception.requests.count > Limits.concurrentStreams else { return }
+    for intercepted in interception.requests.values where intercepted.isReported {
+      if let request = intercepted.held, !request.isOpen { leaveUnanswered(request, "") }
     }
   }
 
@@ -145,8 +151,8 @@ extension HTTP2Provider {
   }
 
   private func goAway(
-    _ planned: PlannedFault.GoAway, _ request: HTTP2Request, _ rehearsed: RehearsedRequest,
-    _ rehearsal: ProviderRehearsal
+    _ planned: PlannedFault.GoAway, _ request: HTTP2Request, _ intercepted: InterceptedRequest,
+    _ interception: Interception
   ) {
     let last: Int32 =
       switch planned.lastStream {
@@ -161,21 +167,21 @@ extension HTTP2Provider {
       let data = planned.reason.map { Self.body(of: .init(status: 0, reason: $0)) } ?? []
       session.goAway(
         lastStreamID: last, code: HTTP2ErrorCode(rawValue: planned.code), debugData: data)
-      rehearsal.lastStreamID = last
+      interception.lastStreamID = last
       isOver = true
     }
-    if planned.closes { rehearsal.ending = .closed }
+    if planned.closes { interception.ending = .closed }
     guard !planned.closes, last >= request.streamID else {
       return leaveUnanswered(request, "a GOAWAY says that this stream is not processed")
     }
-    proceed(request, rehearsed)
+    proceed(request, intercepted)
     worker.markDirty(connection)
   }
 
   // MARK: The end
 
   /// Replaces `flush` if a fault ends the connection. True once the last bytes are written.
-  func flushLast(_ rehearsal: ProviderRehearsal) -> Bool {
+  func flushLast(_ interception: Interception) -> Bool {
     worker.scratch.removeAll(keepingCapacity: true)
     while connection.mayWrite, session.wantsWrite {
       let before = worker.scratch.count
@@ -183,7 +189,7 @@ extension HTTP2Provider {
       if worker.scratch.count == before { break }
     }
     let count = worker.scratch.count
-    guard rehearsal.ending == .cut else {
+    guard interception.ending == .cut else {
       connection.encrypt(worker.scratch, count: count)
       isOver = true
       return true
@@ -198,22 +204,22 @@ extension HTTP2Provider {
   private static let cutBytes = 16
 
   /// Ends all held requests, because the connection shuts down.
-  func letGo(_ rehearsal: ProviderRehearsal) {
-    for rehearsed in rehearsal.requests.values {
-      guard let request = rehearsed.held else { continue }
-      rehearsed.held = nil
+  func letGo(_ interception: Interception) {
+    for intercepted in interception.requests.values {
+      guard let request = intercepted.held else { continue }
+      intercepted.held = nil
       session.reset(request, code: .cancel)
       leaveUnanswered(request, "the service shut down")
     }
   }
 
-  func rehearsalEnded(_ rehearsal: ProviderRehearsal) {
-    for rehearsed in rehearsal.requests.values {
-      guard let request = rehearsed.held else { continue }
-      rehearsed.held = nil
+  func interceptionEnded(_ interception: Interception) {
+    for intercepted in interception.requests.values {
+      guard let request = intercepted.held else { continue }
+      intercepted.held = nil
       leaveUnanswered(request, "the connection ended before the response")
     }
-    rehearsal.connectionClosed()
+    interception.connectionClosed()
   }
 
   // MARK: Reporting
@@ -226,7 +232,7 @@ extension HTTP2Provider {
   }
 
   func noteAccepted(_ open: OpenRequest) {
-    let isKnown = connection.door.environment == .development
+    let isKnown = connection.listener.environment == .development
     report(open.request, status: 200) { exchange in
       exchange.apnsID = answerID(of: open.request, open.id)
       exchange.uniqueID = isKnown ? open.uniqueID.text : nil
@@ -245,8 +251,8 @@ extension HTTP2Provider {
   }
 
   /// Notes why a request is rejected, before the rejection is sent.
-  func note(_ refusal: Refusal, of request: HTTP2Request, _ rehearsal: ProviderRehearsal) {
-    rehearsal.requests[Self.key(request)]?.explanation = refusal.explanation.text(
+  func note(_ refusal: Refusal, of request: HTTP2Request, _ interception: Interception) {
+    interception.requests[Self.key(request)]?.explanation = refusal.explanation.text(
       fields: request.fields, directory: worker.trust.directory)
   }
 
@@ -267,11 +273,11 @@ extension HTTP2Provider {
   private func report(
     _ request: HTTP2Request, status: Int, _ change: (inout ProviderExchange) -> Void
   ) {
-    guard let rehearsal else { return }
-    let rehearsed =
-      rehearsal.take(Self.key(request))
-      ?? RehearsedRequest(captured(request, rehearsal), nil)
-    rehearsal.report(rehearsed, status: status, change)
+    guard let interception else { return }
+    let intercepted =
+      interception.take(Self.key(request))
+      ?? InterceptedRequest(captured(request, interception), nil)
+    interception.report(intercepted, status: status, change)
   }
 
   /// The `apns-id` of the answer: the request's own as the provider spelled it, or a new one.

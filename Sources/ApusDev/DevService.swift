@@ -10,14 +10,14 @@ import Synchronization
 /// and can inject faults.
 ///
 /// Call `init` and `stop` from the same thread, which must not be one of its own.
-package final class StandIn {
-  package let facts: StandInFacts
+package final class DevService {
+  package let facts: DevFacts
   private let directory: DevDirectory
   private let service: Service
   private let web: WebServer
   private let loop: EventLoop
   private let context: DevContext
-  private let rehearsal: DevRehearsal
+  private let interceptor: DevInterceptor
 
   /// Starts the service. Throws an error with a message for the user if it cannot start.
   package init(_ configuration: DevConfiguration) throws {
@@ -50,12 +50,12 @@ package final class StandIn {
     ) {
       loop.perform { tell.call() }
     }
-    let rehearsal = DevRehearsal(
+    let interceptor = DevInterceptor(
       isLenient: configuration.isLenient, recorder: recorder, book: book, faults: faults)
-    self.rehearsal = rehearsal
+    self.interceptor = interceptor
     let service: Service
     do {
-      service = try Service(Self.serverConfiguration(configuration, directory, rehearsal))
+      service = try Service(Self.serverConfiguration(configuration, directory, interceptor))
     } catch {
       directory.remove()
       throw error
@@ -67,19 +67,19 @@ package final class StandIn {
     do {
       try service.start()
       hasStarted = true
-      let doors = service.doors
+      let listeners = service.listeners
       let park = try DevicePark(
         loop: loop, book: book,
         settings: .init(
-          data: directory.data, doors: Self.courierDoors(doors), team: directory.team,
+          data: directory.data, listeners: Self.courierListeners(listeners), team: directory.team,
           keepsIdentities: !directory.isThrowAway), apps: directory.topics
       ) { recorder.note($0) }
       let composer = Composer(
         .init(
-          ports: Self.ports(doors, .provider),
+          ports: Self.ports(listeners, .provider),
           authorityPEM: try Files.read(directory.data.clientAuthorityFile),
           keyFile: directory.keyFile, keyID: directory.keyID, team: directory.team,
-          clock: rehearsal.clock))
+          clock: interceptor.clock))
       let late = LateContext()
       let feed = EventFeed(loop: loop, recorder: recorder) {
         late.context?.data(of: $0, isBrief: $1)
@@ -89,13 +89,13 @@ package final class StandIn {
         feed.feed()
       }
       let reload = ReloadCall(service)
-      rehearsal.set(
+      interceptor.set(
         .init(park: park, reload: { reload.call() }, clockChanged: { reload.clockChanged() }))
-      var facts = Self.facts(configuration, directory, doors)
-      func context(_ facts: StandInFacts) -> DevContext {
+      var facts = Self.facts(configuration, directory, listeners)
+      func context(_ facts: DevFacts) -> DevContext {
         DevContext(
-          recorder: recorder, book: book, faults: faults, clock: rehearsal.clock,
-          clockChanged: { rehearsal.clockChanged() }, park: park,
+          recorder: recorder, book: book, faults: faults, clock: interceptor.clock,
+          clockChanged: { interceptor.clockChanged() }, park: park,
           feed: feed, composer: composer, facts: facts)
       }
       try Self.addDevices(configuration.devices, context(facts))
@@ -171,7 +171,7 @@ package final class StandIn {
         ? .found(()) : .wait(untilMilliseconds: deadline)
     }
     web.stop()
-    rehearsal.set(nil)
+    interceptor.set(nil)
     service.stop()
     loop.stop()
     loop.join()

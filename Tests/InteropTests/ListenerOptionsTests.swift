@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 @Suite("The listeners for legacy senders", .serialized)
-struct DoorsTests {
+struct ListenerOptionsTests {
   private static let others = [
     "--http2-listen", "off", "--http2-development-listen", "off", "--courier-listen", "off",
     "--courier-development-listen", "off",

@@ -12,7 +12,7 @@ struct FaultTests {
   private func send(
     _ provider: RawHTTP2Client, _ token: String, _ effects: PlannedFault.Effect...
   ) throws -> UInt32 {
-    if let effect = effects.first { stage.rehearsal.plan(token, effect) }
+    if let effect = effects.first { stage.interceptor.plan(token, effect) }
     return try provider.request(stage.headers(token), body: TestService.payload)
   }
 
@@ -44,7 +44,7 @@ struct FaultTests {
     let fourth = try send(provider, token, .respond(.init(status: 400, reason: "a\"b\\\n")))
     #expect(try provider.response(to: fourth).bodyText == #"{"reason":"a\"b\\\n"}"#)
     #expect(try provider.response(to: send(provider, token)).status == 200)
-    let exchanges = try stage.rehearsal.exchanges(token, count: 5)
+    let exchanges = try stage.interceptor.exchanges(token, count: 5)
     #expect(exchanges.map(\.status) == [429, 410, 503, 400, 200])
     #expect(exchanges.map(\.fault) == ["planned", "planned", "planned", "planned", nil])
     #expect(exchanges[0].apnsID == answer["apns-id"])
@@ -60,7 +60,7 @@ struct FaultTests {
     // The other answer came first: there is nothing of the delayed stream yet.
     #expect(provider.received.allSatisfy { $0.stream != late })
     #expect(try provider.response(to: late).status == 200)
-    let exchange = try stage.rehearsal.exchange(token)
+    let exchange = try stage.interceptor.exchange(token)
     #expect(exchange.status == 200 && exchange.fault == "planned")
     #expect(exchange.answeredMilliseconds - exchange.request.receivedMilliseconds >= 290)
   }
@@ -81,7 +81,7 @@ struct FaultTests {
     // A request that is reset immediately does not count.
     try provider.ping()
     try provider.send(.resetStream(stream, code: 8))
-    let exchange = try stage.rehearsal.exchange(token)
+    let exchange = try stage.interceptor.exchange(token)
     #expect(exchange.status == 0 && exchange.explanation == "the provider cancelled the request")
     try provider.ping()
   }
@@ -89,13 +89,13 @@ struct FaultTests {
   @Test("A connection that ends during delays leaves nothing behind")
   func endsWhileHeld() throws {
     let (provider, token) = (try provider(), try stage.token())
-    stage.rehearsal.plan(token, .delay(milliseconds: 3_600_000, then: .none), .noAnswer)
+    stage.interceptor.plan(token, .delay(milliseconds: 3_600_000, then: .none), .noAnswer)
     for _ in 0..<2 {
       _ = try provider.request(stage.headers(token), body: TestService.payload)
     }
     try provider.ping()
     provider.tls.reset()
-    let exchanges = try stage.rehearsal.exchanges(token, count: 2)
+    let exchanges = try stage.interceptor.exchanges(token, count: 2)
     #expect(exchanges.map(\.status) == [0, 0])
     #expect(
       Set(exchanges.compactMap(\.explanation)) == [
@@ -110,7 +110,7 @@ struct FaultTests {
     #expect(try provider.response(to: send(provider, token)).status == 200)
     try provider.ping()
     #expect(provider.received.allSatisfy { $0.stream != silent })
-    let exchanges = try stage.rehearsal.exchanges(token, count: 2)
+    let exchanges = try stage.interceptor.exchanges(token, count: 2)
     #expect(exchanges.map(\.status) == [0, 200])
     #expect(exchanges[0].explanation == "no response is sent")
   }
@@ -151,7 +151,7 @@ struct FaultTests {
     } else {
       #expect(try provider.end().end == .closeNotify)
     }
-    let own = try stage.rehearsal.exchanges(token, count: last == .all ? 2 : 1)
+    let own = try stage.interceptor.exchanges(token, count: last == .all ? 2 : 1)
     #expect(own.contains { $0.status == 0 } == !isAnswered)
   }
 
@@ -174,7 +174,7 @@ struct FaultTests {
     #expect(throws: RawFault.self) { try provider.response(to: stream) }
     #expect(provider.tls.end != .closeNotify)
     #expect(provider.received.allSatisfy { $0.stream != stream && $0.goAway == nil })
-    #expect(try stage.rehearsal.exchange(token).status == 0)
+    #expect(try stage.interceptor.exchange(token).status == 0)
   }
 
   @Test("A fault that the interface cannot express changes nothing")
@@ -182,6 +182,6 @@ struct FaultTests {
     let (provider, token) = (try provider(), try stage.token())
     let stream = try send(provider, token, .binaryShutdown)
     #expect(try provider.response(to: stream).status == 200)
-    #expect(try stage.rehearsal.exchange(token).fault == nil)
+    #expect(try stage.interceptor.exchange(token).fault == nil)
   }
 }

@@ -15,10 +15,10 @@ extension FeedbackConnection {
   /// matter which team has the app. Nil if no app has the topic.
   static func lenientReader(_ connection: Connection) -> (BinarySender, FeedbackTopic)? {
     let worker = connection.worker
-    guard worker.rehearsal?.rehearsal.isLenient == true else { return nil }
+    guard worker.interception?.interceptor.isLenient == true else { return nil }
     let sender = BinarySender(
       unexamined: try? BinaryProvider.credential(connection),
-      environment: connection.door.environment, rules: .standard)
+      environment: connection.listener.environment, rules: .standard)
     guard let topic = sender.namedTopic(in: worker.trust.directory) else { return nil }
     return (sender, FeedbackTopic(topic: topic, environment: sender.environment))
   }
@@ -26,10 +26,10 @@ extension FeedbackConnection {
 
 extension BinaryProvider {
   func captured(
-    _ frame: BinaryFrame, _ bytes: [UInt8], _ rehearsal: ProviderRehearsal
+    _ frame: BinaryFrame, _ bytes: [UInt8], _ interception: Interception
   ) -> ProviderRequest {
     var captured = ProviderRequest(
-      connection: rehearsal.connection, receivedMilliseconds: worker.wallMilliseconds)
+      connection: interception.connection, receivedMilliseconds: worker.wallMilliseconds)
     captured.token = String(
       decoding: Hex.encode(bytes.span.extracting(frame.token)), as: UTF8.self)
     captured.topic = sender.topicText.map { String(decoding: $0, as: UTF8.self) }
@@ -38,25 +38,25 @@ extension BinaryProvider {
     captured.command = frame.command.rawValue
     captured.identifier = frame.identifier
     captured.payload = bytes.span.extracting(frame.payload).copied()
-    captured.credential = rehearsal.connection.credential
+    captured.credential = interception.connection.credential
     return captured
   }
 
   /// For a connection whose certificate the strict service would refuse.
   static func lenientSender(
-    _ connection: Connection, _ refusal: Refusal, _ rehearsal: ProviderRehearsal
+    _ connection: Connection, _ refusal: Refusal, _ interception: Interception
   ) -> BinarySender {
-    rehearsal.connectionNote = refusal.explanation.text(
+    interception.connectionNote = refusal.explanation.text(
       fields: RequestFields(byteCapacity: 0), directory: connection.worker.trust.directory)
     return BinarySender(
-      unexamined: try? credential(connection), environment: connection.door.environment,
-      rules: connection.door.rules)
+      unexamined: try? credential(connection), environment: connection.listener.environment,
+      rules: connection.listener.rules)
   }
 
   /// Nil if the frame waits for the interceptor to assign its unknown token to a device.
   func admitLeniently(
-    _ frame: RehearsedFrame, _ token: DeviceToken, _ rehearsed: RehearsedRequest,
-    _ rehearsal: ProviderRehearsal, _ sender: borrowing BinarySender, _ adoption: Adoption
+    _ frame: InterceptedFrame, _ token: DeviceToken, _ intercepted: InterceptedRequest,
+    _ interception: Interception, _ sender: borrowing BinarySender, _ adoption: Adoption
   ) throws(Refusal) -> AdmittedFrame? {
     let bytes = frame.bytes.span
     var payloads = PayloadSeries(bytes)
@@ -76,11 +76,11 @@ extension BinaryProvider {
       case .deviceTokenForeign, .topicUnknown, .certificateTopicMissing, .topicOfOtherTeam: break
       default: throw error
       }
-      rehearsed.note(explanation(of: error))
+      intercepted.note(explanation(of: error))
     }
     guard claims != nil else {
-      rehearsed.note(explanation(of: Refusal(.deviceTokenForeign)))
-      adopt(rehearsed, rehearsal)
+      intercepted.note(explanation(of: Refusal(.deviceTokenForeign)))
+      adopt(intercepted, interception)
       return nil
     }
     return try Admission.admit(
@@ -88,15 +88,15 @@ extension BinaryProvider {
       directory: worker.trust.directory, forgiving: sender)
   }
 
-  func adopt(_ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal) {
-    guard let sequence = hold(rehearsed, rehearsal) else { return }
-    rehearsal.adopt(rehearsed.request, sequence)
+  func adopt(_ intercepted: InterceptedRequest, _ interception: Interception) {
+    guard let sequence = hold(intercepted, interception) else { return }
+    interception.adopt(intercepted.request, sequence)
   }
 
   func adopted(_ token: DeviceToken?, _ sequence: UInt32) {
-    guard let rehearsal, let rehearsed = rehearsal.requests[sequence] else { return }
+    guard let interception, let intercepted = interception.requests[sequence] else { return }
     worker.markDirty(connection)
-    if throwAwayDead(rehearsed, rehearsal, adopted: token) { return }
-    decide(rehearsed, rehearsal, token.map { .device($0) } ?? .refused)
+    if throwAwayDead(intercepted, interception, adopted: token) { return }
+    decide(intercepted, interception, token.map { .device($0) } ?? .refused)
   }
 }

@@ -5,7 +5,7 @@ import ApusModel
 import ApusTLS
 
 /// One kind of listener, with what all its connections share.
-final class Door: Sendable {
+final class ServiceListener: Sendable {
   let kind: ListenerKind
   let environment: Environment
   let context: TLSContext
@@ -30,15 +30,15 @@ final class Door: Sendable {
   var name: String { "\(kind.rawValue) \(environment.name)" }
 
   /// The same with another context, for the connections to come.
-  func with(context: TLSContext, authorities: Authorities) -> Door {
-    Door(
+  func with(context: TLSContext, authorities: Authorities) -> ServiceListener {
+    ServiceListener(
       kind: kind, environment: environment, context: context, authorities: authorities,
       addresses: addresses, rules: rules)
   }
 
   /// The same at the addresses that were bound.
-  func with(addresses: [SocketAddress]) -> Door {
-    Door(
+  func with(addresses: [SocketAddress]) -> ServiceListener {
+    ServiceListener(
       kind: kind, environment: environment, context: context, authorities: authorities,
       addresses: addresses, rules: rules)
   }

@@ -7,14 +7,14 @@ import ApusServer
 import ApusWeb
 import ApusWire
 
-extension StandIn {
+extension DevService {
   // MARK: The service
 
   static func serverConfiguration(
-    _ configuration: DevConfiguration, _ directory: DevDirectory, _ rehearsal: DevRehearsal
+    _ configuration: DevConfiguration, _ directory: DevDirectory, _ interceptor: DevInterceptor
   ) -> ServerConfiguration {
     let ports = configuration.ports
-    let doors: [(ListenerKind, Environment, UInt16)] = [
+    let listeners: [(ListenerKind, Environment, UInt16)] = [
       (.provider, .production, ports.http2), (.provider, .development, ports.http2Development),
       (.courier, .production, ports.courier),
       (.courier, .development, ports.courierDevelopment),
@@ -24,8 +24,8 @@ extension StandIn {
     ]
     var server = ServerConfiguration(
       dataDirectory: directory.data.path,
-      doors: doors.map { kind, environment, port in
-        DoorConfiguration(kind: kind, environment: environment, addresses: addresses(port))
+      listeners: listeners.map { kind, environment, port in
+        ListenerConfiguration(kind: kind, environment: environment, addresses: addresses(port))
       })
     server.isEphemeral = true
     // One worker is enough for a development machine, and gives one order of events.
@@ -36,8 +36,8 @@ extension StandIn {
     server.shutdownSeconds = 2
     server.enrolment = .off
     server.log = configuration.log
-    server.rehearsal = rehearsal
-    server.ledgerWatcher = rehearsal
+    server.interceptor = interceptor
+    server.ledgerWatcher = interceptor
     return server
   }
 
@@ -49,28 +49,28 @@ extension StandIn {
     return [.loopbackIPv4(port: port), .loopbackIPv6(port: port)]
   }
 
-  static func courierDoors(_ doors: [OpenListener]) -> [Environment: SocketAddress] {
-    let couriers = doors.filter { $0.kind == .courier }
+  static func courierListeners(_ listeners: [OpenListener]) -> [Environment: SocketAddress] {
+    let couriers = listeners.filter { $0.kind == .courier }
     return Dictionary(uniqueKeysWithValues: couriers.map { ($0.environment, $0.addresses[0]) })
   }
 
   static func ports(
-    _ doors: [OpenListener], _ kind: ListenerKind
+    _ listeners: [OpenListener], _ kind: ListenerKind
   ) -> [Environment: UInt16] {
-    let found = doors.filter { $0.kind == kind }
+    let found = listeners.filter { $0.kind == kind }
     return Dictionary(uniqueKeysWithValues: found.map { ($0.environment, $0.addresses[0].port) })
   }
 
   static func facts(
-    _ configuration: DevConfiguration, _ directory: DevDirectory, _ doors: [OpenListener]
-  ) -> StandInFacts {
-    StandInFacts(
+    _ configuration: DevConfiguration, _ directory: DevDirectory, _ listeners: [OpenListener]
+  ) -> DevFacts {
+    DevFacts(
       version: configuration.version, isLenient: configuration.isLenient,
       topics: directory.topics, team: directory.team, keyID: directory.keyID,
       keyFile: directory.keyFile, authorityFile: directory.data.clientAuthorityFile,
       certificateFile: directory.certificateFile, dataDirectory: directory.data.path,
       isThrowAway: directory.isThrowAway,
-      doors: doors.map {
+      listeners: listeners.map {
         .init(kind: $0.kind, environment: $0.environment, port: $0.addresses[0].port)
       }, consoleAddress: .loopbackIPv4(port: 0), password: configuration.password,
       keep: configuration.keep, keepBytes: configuration.keepMegabytes << 20,

@@ -4,31 +4,31 @@ import ApusServer
 import ApusTLS
 
 /// The listeners of a simulated service, by index.
-struct SimulationDoor {
-  var configuration: DoorConfiguration
+struct SimulationListener {
+  var configuration: ListenerConfiguration
   var protocols: [String]
 
-  static let all: [SimulationDoor] = {
-    var doors: [SimulationDoor] = []
+  static let all: [SimulationListener] = {
+    var listeners: [SimulationListener] = []
     for environment in Environment.allCases {
-      doors.append(door(.provider, environment, ["h2"]))
-      doors.append(door(.courier, environment, ["apus-courier/1", "apns-security-v2"]))
+      listeners.append(listener(.provider, environment, ["h2"]))
+      listeners.append(listener(.courier, environment, ["apus-courier/1", "apns-security-v2"]))
     }
     for confirms in [false, true] {
       var rules = BinaryRules.standard
       rules.confirmsAccepted = confirms
-      doors.append(door(.gateway, .production, [], rules: rules))
+      listeners.append(listener(.gateway, .production, [], rules: rules))
     }
-    doors.append(door(.feedback, .production, []))
-    return doors
+    listeners.append(listener(.feedback, .production, []))
+    return listeners
   }()
 
-  private static func door(
+  private static func listener(
     _ kind: ListenerKind, _ environment: Environment, _ protocols: [String],
     rules: BinaryRules = .standard
-  ) -> SimulationDoor {
-    SimulationDoor(
-      configuration: DoorConfiguration(
+  ) -> SimulationListener {
+    SimulationListener(
+      configuration: ListenerConfiguration(
         kind: kind, environment: environment, addresses: [], rules: rules),
       protocols: protocols)
   }
@@ -51,10 +51,10 @@ struct SimulationDoor {
     return index
   }
 
-  func configuration(_ canary: SimulationCanary?) -> DoorConfiguration {
-    var door = configuration
-    if canary == .takesBadPayloads { door.rules.acceptsAnyPayload = true }
-    return door
+  func configuration(_ canary: SimulationCanary?) -> ListenerConfiguration {
+    var listener = configuration
+    if canary == .takesBadPayloads { listener.rules.acceptsAnyPayload = true }
+    return listener
   }
 
   func serverContext(_ credentials: SimulationCredentials) throws -> TLSContext {

@@ -6,7 +6,7 @@ import ApusModel
 import ApusServer
 
 /// A listener of the service, as the options and the ready message name it.
-struct NamedDoor {
+struct NamedListener {
   /// The member's name in the `ready` object.
   var name: String
   /// The name in text output.
@@ -17,29 +17,29 @@ struct NamedDoor {
 
   /// In the order of the ready message.
   static let all = [
-    NamedDoor(
+    NamedListener(
       name: "http2", title: "providers, production", kind: .provider, environment: .production,
       option: ApusOptions.http2Listen),
-    NamedDoor(
+    NamedListener(
       name: "http2_development", title: "providers, development", kind: .provider,
       environment: .development, option: ApusOptions.http2DevelopmentListen),
-    NamedDoor(
+    NamedListener(
       name: "courier", title: "devices, production", kind: .courier, environment: .production,
       option: ApusOptions.courierListen),
-    NamedDoor(
+    NamedListener(
       name: "courier_development", title: "devices, development", kind: .courier,
       environment: .development, option: ApusOptions.courierDevelopmentListen),
-    NamedDoor(
+    NamedListener(
       name: "gateway", title: "legacy senders, production", kind: .gateway,
       environment: .production,
       option: ApusOptions.gatewayListen),
-    NamedDoor(
+    NamedListener(
       name: "gateway_development", title: "legacy senders, development", kind: .gateway,
       environment: .development, option: ApusOptions.gatewayDevelopmentListen),
-    NamedDoor(
+    NamedListener(
       name: "feedback", title: "feedback, production", kind: .feedback, environment: .production,
       option: ApusOptions.feedbackListen),
-    NamedDoor(
+    NamedListener(
       name: "feedback_development", title: "feedback, development", kind: .feedback,
       environment: .development, option: ApusOptions.feedbackDevelopmentListen),
   ]
@@ -47,33 +47,33 @@ struct NamedDoor {
 
 /// The addresses of a listener that have the same modifiers.
 struct Opening {
-  var door: NamedDoor
+  var listener: NamedListener
   var modifiers: Set<ListenModifier>
-  var configuration: DoorConfiguration
+  var configuration: ListenerConfiguration
 
   /// All that the options configure, without listeners that are off.
   static func all(_ invocation: Invocation) throws(CommandFailure) -> [Opening] {
     var openings: [Opening] = []
     var taken: [(address: HostPort, flag: String)] = []
-    for door in NamedDoor.all {
-      for group in invocation.value(door.option).groups {
-        let addresses = try addresses(group.places, for: door.option, invocation)
+    for listener in NamedListener.all {
+      for group in invocation.value(listener.option).groups {
+        let addresses = try addresses(group.places, for: listener.option, invocation)
         for address in addresses.compactMap({ HostPort($0.description) }) {
           if let other = taken.first(where: { $0.address.collides(with: address) }) {
             throw invocation.failure(
-              about: door.option, "\(address) collides with \(other.address) of \(other.flag)",
+              about: listener.option, "\(address) collides with \(other.address) of \(other.flag)",
               remedy: "Choose another port, or give each address once.")
           }
-          taken.append((address, door.option.description.flag))
+          taken.append((address, listener.option.description.flag))
         }
-        openings.append(Opening(door, group.modifiers, addresses))
+        openings.append(Opening(listener, group.modifiers, addresses))
       }
     }
     return openings
   }
 
   private init(
-    _ door: NamedDoor, _ modifiers: Set<ListenModifier>, _ addresses: [SocketAddress]
+    _ listener: NamedListener, _ modifiers: Set<ListenModifier>, _ addresses: [SocketAddress]
   ) {
     var rules: BinaryRules =
       if modifiers.contains(.strict) {
@@ -84,10 +84,10 @@ struct Opening {
         .standard
       }
     rules.confirmsAccepted = modifiers.contains(.confirm)
-    self.door = door
+    self.listener = listener
     self.modifiers = modifiers
-    configuration = DoorConfiguration(
-      kind: door.kind, environment: door.environment, addresses: addresses, rules: rules,
+    configuration = ListenerConfiguration(
+      kind: listener.kind, environment: listener.environment, addresses: addresses, rules: rules,
       allowsLegacyTLS: modifiers.contains(.legacyTLS))
   }
 

@@ -8,9 +8,9 @@ import ApusTrust
 
 extension Connection {
   /// The interceptor's state for this connection; nil in a normal service.
-  func rehearse(_ interface: ProviderInterface) -> ProviderRehearsal? {
-    guard let desk = worker.rehearsal else { return nil }
-    return ProviderRehearsal(desk, self, interface, credential: certificateText)
+  func intercept(_ interface: ProviderInterface) -> Interception? {
+    guard let shared = worker.interception else { return nil }
+    return Interception(shared, self, interface, credential: certificateText)
   }
 
   private var certificateText: String? {
@@ -58,7 +58,7 @@ extension Worker {
 
 extension HTTP2Provider {
   fileprivate func clockChanged() {
-    guard let rehearsal, rehearsal.idleSeconds >= Limits.providerIdleSeconds,
+    guard let interception, interception.idleSeconds >= Limits.providerIdleSeconds,
       session.openStreamCount == 0
     else { return }
     end(.idleTimeout)
@@ -67,7 +67,7 @@ extension HTTP2Provider {
 
 extension BinaryProvider {
   fileprivate func clockChanged() {
-    guard let rehearsal, rehearsal.idleSeconds >= Limits.binaryIdleSeconds,
+    guard let interception, interception.idleSeconds >= Limits.binaryIdleSeconds,
       machine.pendingCount == 0
     else { return }
     machine.finish()
@@ -75,11 +75,11 @@ extension BinaryProvider {
   }
 }
 
-extension ProviderRehearsal {
+extension Interception {
   /// Applies the interceptor's settings for new connections.
   func adjust(_ session: inout HTTP2ServerSession.Configuration, _ hasRaisedLimit: inout Bool) {
     session.keepsEveryField = true
-    let opening = desk.rehearsal.opening
+    let opening = shared.interceptor.opening
     if let streams = opening.maxConcurrentStreams {
       session.initialStreamLimit = max(0, streams)
       hasRaisedLimit = true

@@ -6,12 +6,12 @@ import ApusTesting
 import Testing
 
 @Suite("Unexpected input at a listener")
-struct DoorTests {
+struct ListenerInputTests {
   let service: TestService
 
   init() throws { service = try Shared.service }
 
-  static let doors: [(ListenerKind, Environment)] = [
+  static let listeners: [(ListenerKind, Environment)] = [
     (.provider, .production), (.provider, .development), (.courier, .production),
     (.courier, .development), (.gateway, .production), (.gateway, .development),
     (.feedback, .production), (.feedback, .development),
@@ -92,8 +92,8 @@ struct DoorTests {
   }
 
   @Test("Bytes that are not TLS end the connection, on every listener", arguments: 0..<8)
-  func garbage(door: Int) throws {
-    let (kind, environment) = Self.doors[door]
+  func garbage(listener: Int) throws {
+    let (kind, environment) = Self.listeners[listener]
     var generator = SystemRandomNumberGenerator()
     let noise = (0..<8).map { _ in
       (0..<4096).map { _ in UInt8.random(in: 0...255, using: &generator) }
@@ -114,8 +114,8 @@ struct DoorTests {
   }
 
   @Test("A handshake cut off anywhere, or reset, does not affect others", arguments: 0..<8)
-  func cutHandshake(door: Int) throws {
-    let (kind, environment) = Self.doors[door]
+  func cutHandshake(listener: Int) throws {
+    let (kind, environment) = Self.listeners[listener]
     // The start of a ClientHello: handshake record, TLS 1.0 in the record header, 512 bytes to follow.
     let hello = hex("16 0301 0200 01 0001fc 0303") + [UInt8](repeating: 7, count: 100)
     try withBystanders(service, environment) {
@@ -133,8 +133,8 @@ struct DoorTests {
   }
 
   @Test("HTTP/1.1 over TLS ends the connection", arguments: 0..<4)
-  func http1(door: Int) throws {
-    let (kind, environment) = Self.doors[door]
+  func http1(listener: Int) throws {
+    let (kind, environment) = Self.listeners[listener]
     try withBystanders(service, environment) {
       let identity =
         kind == .provider ? nil : try service.directory.device().identity

@@ -15,7 +15,7 @@ struct PlannedBinaryFaultTests {
     _ effect: PlannedFault.Effect
   ) throws -> (gateway: RawGatewayClient, token: String, tokens: [String]) {
     let tokens = try (0..<3).map { _ in try stage.token() }
-    stage.rehearsal.plan(tokens[1], effect)
+    stage.interceptor.plan(tokens[1], effect)
     let gateway = try stage.service.gateway(identity: Gateways.identity(of: stage))
     let frames = tokens.enumerated().map { GatewayFrame.framed(UInt32($0 + 1), hex($1)) }
     try gateway.send(frames[0], frames[1], frames[2])
@@ -28,10 +28,10 @@ struct PlannedBinaryFaultTests {
   func error(status: BinaryStatus) throws {
     let (gateway, token, tokens) = try send(.binaryError(status: status, lateMilliseconds: 0))
     try expectEnd(gateway, GatewayFrame.packet(status.rawValue, 2))
-    let exchange = try stage.rehearsal.exchange(token)
+    let exchange = try stage.interceptor.exchange(token)
     #expect(exchange.status == Int(status.rawValue) && exchange.fault == "planned")
-    #expect(try stage.rehearsal.exchange(tokens[0]).isAccepted)
-    #expect(try stage.rehearsal.exchanges(tokens[2], count: 0).isEmpty)
+    #expect(try stage.interceptor.exchange(tokens[0]).isAccepted)
+    #expect(try stage.interceptor.exchanges(tokens[2], count: 0).isEmpty)
   }
 
   @Test("A delayed packet still arrives, and frames received meanwhile are lost")
@@ -42,7 +42,7 @@ struct PlannedBinaryFaultTests {
     try gateway.send(GatewayFrame.framed(4, hex(late)))
     try expectEnd(gateway, GatewayFrame.packet(8, 2))
     for token in [tokens[2], late] {
-      #expect(try stage.rehearsal.exchanges(token, count: 0).isEmpty)
+      #expect(try stage.interceptor.exchanges(token, count: 0).isEmpty)
     }
   }
 
@@ -50,15 +50,15 @@ struct PlannedBinaryFaultTests {
   func silence() throws {
     let (gateway, token, _) = try send(.binarySilence)
     try expectEnd(gateway, nil)
-    #expect(try stage.rehearsal.exchange(token).status == 1)
+    #expect(try stage.interceptor.exchange(token).status == 1)
   }
 
   @Test("A shutdown names the last accepted notification")
   func shutdown() throws {
     let (gateway, token, tokens) = try send(.binaryShutdown)
     try expectEnd(gateway, GatewayFrame.packet(10, 2))
-    #expect(try stage.rehearsal.exchange(token).isAccepted)
-    #expect(try stage.rehearsal.exchanges(tokens[2], count: 0).isEmpty)
+    #expect(try stage.interceptor.exchange(token).isAccepted)
+    #expect(try stage.interceptor.exchanges(tokens[2], count: 0).isEmpty)
   }
 
   @Test("A delay keeps the order: later frames are accepted, and confirmed after it")
@@ -66,22 +66,22 @@ struct PlannedBinaryFaultTests {
     let (gateway, token, tokens) = try send(
       .delay(milliseconds: 200, then: .binaryError(status: .missingTopic, lateMilliseconds: 0)))
     try expectEnd(gateway, GatewayFrame.packet(3, 2))
-    #expect(try stage.rehearsal.exchange(token).status == 3)
-    #expect(try stage.rehearsal.exchange(tokens[2]).isAccepted)
+    #expect(try stage.interceptor.exchange(token).status == 3)
+    #expect(try stage.interceptor.exchange(tokens[2]).isAccepted)
   }
 
   @Test("A reason of the HTTP/2 interface becomes the closest status")
   func respond() throws {
     let (gateway, token, _) = try send(.respond(.init(status: 413, reason: "PayloadTooLarge")))
     try expectEnd(gateway, GatewayFrame.packet(7, 2))
-    #expect(try stage.rehearsal.exchange(token).reason == "PayloadTooLarge")
+    #expect(try stage.interceptor.exchange(token).reason == "PayloadTooLarge")
   }
 
   @Test("A discarded notification counts as accepted")
   func thrownAway() throws {
     let (gateway, token, tokens) = try send(.noAnswer)
-    #expect(try stage.rehearsal.exchange(tokens[2]).isAccepted)
-    let exchange = try stage.rehearsal.exchange(token)
+    #expect(try stage.interceptor.exchange(tokens[2]).isAccepted)
+    let exchange = try stage.interceptor.exchange(token)
     #expect(exchange.isAccepted && exchange.notificationID == nil)
     try gateway.tls.finish()
     try expectEnd(gateway, nil)

@@ -5,9 +5,9 @@ import ApusModel
 // A provider's request as the interceptor sees it.
 
 extension HTTP2Provider {
-  func captured(_ request: HTTP2Request, _ rehearsal: ProviderRehearsal) -> ProviderRequest {
+  func captured(_ request: HTTP2Request, _ interception: Interception) -> ProviderRequest {
     var captured = ProviderRequest(
-      connection: rehearsal.connection, receivedMilliseconds: worker.wallMilliseconds)
+      connection: interception.connection, receivedMilliseconds: worker.wallMilliseconds)
     captured.method = request.value(.method).text
     captured.path = request.value(.path).text
     captured.headers = session.takeFields(of: request).map { .init($0.name, $0.value) }
@@ -18,8 +18,8 @@ extension HTTP2Provider {
     captured.collapseID = text(.apnsCollapseID, of: request)
     captured.expirationSeconds = text(.apnsExpiration, of: request).flatMap { Int64($0) }
     captured.payload = request.bodyBytes.copied()
-    captured.credential = rehearsal.connection.credential
-    if let token = providerToken(of: request, rehearsal) {
+    captured.credential = interception.connection.credential
+    if let token = providerToken(of: request, interception) {
       captured.credential = token.credential
       captured.tokenIssuedAtSeconds = token.issuedAtSeconds
     }
@@ -38,12 +38,12 @@ extension HTTP2Provider {
 
   /// The claims of the request's provider token, unverified. Nil if the provider uses a certificate or sends no token.
   func providerToken(
-    of request: HTTP2Request, _ rehearsal: ProviderRehearsal
-  ) -> ProviderRehearsal.ReadToken? {
+    of request: HTTP2Request, _ interception: Interception
+  ) -> Interception.ReadToken? {
     guard !sender.hasCertificate else { return nil }
     let field = request.value(.authorization)
     guard case .token(let range) = BearerField(field) else { return nil }
-    return rehearsal.readToken(field, range)
+    return interception.readToken(field, range)
   }
 }
 

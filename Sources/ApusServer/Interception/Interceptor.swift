@@ -4,14 +4,14 @@ package import ApusModel
 /// An interceptor: the development service uses it to observe providers, and to decide in place of the service.
 ///
 /// Workers call it on their threads, several at once. It must not block.
-package protocol Rehearsal: Sendable {
+package protocol Interceptor: Sendable {
   /// Lenient mode: accepts any well-formed device token and topic, and any credential that can be parsed.
   var isLenient: Bool { get }
   /// The service's wall clock, for all decisions and records about pushes and devices. TLS and files use the system's
   /// clock. After setting it, call ``Service/clockChanged()`` so that everything that is due happens at once.
   var clock: ServiceClock { get }
   /// How new connections are opened.
-  var opening: RehearsedOpening { get }
+  var opening: ConnectionOpening { get }
 
   /// Called before a notification is judged. Returns the fault to cause on purpose, usually nil.
   func fault(for request: ProviderRequest) -> PlannedFault?
@@ -38,21 +38,21 @@ package protocol Rehearsal: Sendable {
   /// Called when a request was answered, or never will be.
   func answered(_ exchange: ProviderExchange)
 
-  func connectionOpened(_ connection: RehearsedConnection)
-  func connectionClosed(_ connection: RehearsedConnection)
+  func connectionOpened(_ connection: InterceptedConnection)
+  func connectionClosed(_ connection: InterceptedConnection)
 }
 
-extension Rehearsal {
-  package var opening: RehearsedOpening { RehearsedOpening() }
+extension Interceptor {
+  package var opening: ConnectionOpening { ConnectionOpening() }
   package func prepare(_ request: ProviderRequest, _ done: @escaping @Sendable () -> Void) {
     done()
   }
-  package func connectionOpened(_ connection: RehearsedConnection) {}
-  package func connectionClosed(_ connection: RehearsedConnection) {}
+  package func connectionOpened(_ connection: InterceptedConnection) {}
+  package func connectionClosed(_ connection: InterceptedConnection) {}
 }
 
 /// How a provider's connection is opened. The defaults change nothing.
-package struct RehearsedOpening: Sendable, Hashable {
+package struct ConnectionOpening: Sendable, Hashable {
   /// The certificate that the service presents.
   package enum Certificate: String, Sendable, CaseIterable {
     /// The service's own.
@@ -83,7 +83,7 @@ package struct RehearsedOpening: Sendable, Hashable {
 }
 
 /// A provider's connection after its handshake.
-package struct RehearsedConnection: Sendable, Hashable {
+package struct InterceptedConnection: Sendable, Hashable {
   /// Counts connections of both interfaces since the start, from 1.
   package var number: UInt64
   package var interface: ProviderInterface
@@ -117,7 +117,7 @@ package struct ProviderRequest: Sendable, Hashable {
     }
   }
 
-  package var connection: RehearsedConnection
+  package var connection: InterceptedConnection
   /// Unix milliseconds of the service's clock.
   package var receivedMilliseconds: Int64
   /// Empty on the binary interface, like the path and the headers.
@@ -143,7 +143,7 @@ package struct ProviderRequest: Sendable, Hashable {
   /// When the provider token was issued, by its own claim.
   package var tokenIssuedAtSeconds: Int64?
 
-  package init(connection: RehearsedConnection, receivedMilliseconds: Int64) {
+  package init(connection: InterceptedConnection, receivedMilliseconds: Int64) {
     self.connection = connection
     self.receivedMilliseconds = receivedMilliseconds
   }

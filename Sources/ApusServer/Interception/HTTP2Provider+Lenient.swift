@@ -19,38 +19,38 @@ enum Adoption {
 extension HTTP2Provider {
   /// Replaces `decide`.
   func decideLeniently(
-    _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ adoption: Adoption
+    _ request: HTTP2Request, _ intercepted: InterceptedRequest, _ adoption: Adoption
   ) {
     do throws(Refusal) {
-      try judgeLeniently(request, request.content, rehearsed, adoption)
+      try judgeLeniently(request, request.content, intercepted, adoption)
     } catch {
       refuse(request, error)
     }
   }
 
   private func judgeLeniently(
-    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest,
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ intercepted: InterceptedRequest,
     _ adoption: Adoption
   ) throws(Refusal) {
     try Admission.examineHead(content.fields, headerListTooLarge: request.headerListTooLarge)
-    let grant = try authenticateLeniently(request, content, rehearsed)
+    let grant = try authenticateLeniently(request, content, intercepted)
     let head: AdmittedHead
     do throws(Refusal) {
       head = try examine(request, content, adoption)
     } catch {
       guard case .notAsked = adoption, case .deviceTokenLength = error.explanation,
-        Self.isWellFormed(token: rehearsed.request.token)
+        Self.isWellFormed(token: intercepted.request.token)
       else { throw error }
-      note(error.explanation, content, rehearsed)
-      return adopt(request, rehearsed)
+      note(error.explanation, content, intercepted)
+      return adopt(request, intercepted)
     }
     let claims = worker.sealer.open(head.token)
     if case .notAsked = adoption, claims == nil || head.topic == nil {
-      if head.topic == nil { note(.topicUnknown, content, rehearsed) }
-      if claims == nil { note(.deviceTokenForeign, content, rehearsed) }
-      return adopt(request, rehearsed)
+      if head.topic == nil { note(.topicUnknown, content, intercepted) }
+      if claims == nil { note(.deviceTokenForeign, content, intercepted) }
+      return adopt(request, intercepted)
     }
-    let admitted = try admit(head, claims, grant, content, rehearsed)
+    let admitted = try admit(head, claims, grant, content, intercepted)
     accept(request, head, admitted)
   }
 
@@ -65,19 +65,19 @@ extension HTTP2Provider {
     }
     return try Admission.examine(
       content.fields, connection: sender, directory: directory,
-      bodyByteCount: request.bodyByteCount, body: request.bodyBytes, standIn: token)
+      bodyByteCount: request.bodyByteCount, body: request.bodyBytes, substitute: token)
   }
 
   // MARK: Credentials
 
   /// What a credential grants. Nil if the strict service would reject it: lenient mode then grants everything.
   private func authenticateLeniently(
-    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ intercepted: InterceptedRequest
   ) throws(Refusal) -> Grant? {
     do throws(Refusal) {
       return try authenticate(request, content, worker.trust.directory)
     } catch {
-      try forgive(error, request, content, rehearsed)
+      try forgive(error, request, content, intercepted)
       try raiseStreamLimit()
       return nil
     }
@@ -85,15 +85,15 @@ extension HTTP2Provider {
 
   private func forgive(
     _ refusal: Refusal, _ request: HTTP2Request, _ content: borrowing RequestRecord,
-    _ rehearsed: RehearsedRequest
+    _ intercepted: InterceptedRequest
   ) throws(Refusal) {
-    guard let rehearsal else { throw refusal }
+    guard let interception else { throw refusal }
     // With a certificate that names no topic a provider token may be missing; lenient mode requires none.
-    if case .authorizationMissing = refusal.explanation, rehearsal.connection.credential != nil {
+    if case .authorizationMissing = refusal.explanation, interception.connection.credential != nil {
       return
     }
-    guard !sender.hasCertificate else { return note(refusal.explanation, content, rehearsed) }
-    guard let token = providerToken(of: request, rehearsal),
+    guard !sender.hasCertificate else { return note(refusal.explanation, content, intercepted) }
+    guard let token = providerToken(of: request, interception),
       let issuedAtSeconds = token.issuedAtSeconds
     else { throw refusal }
     if let explanation = VerifiedToken.ageExplanation(
@@ -101,19 +101,19 @@ extension HTTP2Provider {
     {
       throw Refusal(explanation)
     }
-    note(refusal.explanation, content, rehearsed)
+    note(refusal.explanation, content, intercepted)
   }
 
   /// For a connection whose certificate the strict service would refuse.
   static func lenientSender(
-    _ connection: Connection, _ refusal: Refusal, _ rehearsal: ProviderRehearsal
+    _ connection: Connection, _ refusal: Refusal, _ interception: Interception
   ) -> ProviderConnection {
-    let environment = connection.door.environment
-    rehearsal.connectionNote = refusal.explanation.text(
+    let environment = connection.listener.environment
+    interception.connectionNote = refusal.explanation.text(
       fields: RequestFields(byteCapacity: 0), directory: connection.worker.trust.directory)
     guard let der = connection.tls.peerCertificateDER,
       let certificate = try? CertificateCredential(
-        der: der.span, authorities: connection.door.authorities)
+        der: der.span, authorities: connection.listener.authorities)
     else { return ProviderConnection(environment: environment) }
     return ProviderConnection(environment: environment, refused: certificate)
   }
@@ -122,7 +122,7 @@ extension HTTP2Provider {
 
   private func admit(
     _ head: borrowing AdmittedHead, _ claims: TokenClaims?, _ grant: Grant?,
-    _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest
+    _ content: borrowing RequestRecord, _ intercepted: InterceptedRequest
   ) throws(Refusal) -> TokenClaims {
     let directory = worker.trust.directory
     guard let topic = head.topic else {
@@ -134,7 +134,7 @@ extension HTTP2Provider {
         head, claims: claims, grant: grant ?? everything, connection: sender, directory: directory)
     } catch {
       guard error.explanation.isForgivable else { throw error }
-      note(error.explanation, content, rehearsed)
+      note(error.explanation, content, intercepted)
       return try Admission.admit(
         head, claims: claims, grant: everything, connection: sender, directory: directory)
     }
@@ -150,24 +150,26 @@ extension HTTP2Provider {
   }
 
   private func note(
-    _ explanation: Explanation, _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest
+    _ explanation: Explanation, _ content: borrowing RequestRecord,
+    _ intercepted: InterceptedRequest
   ) {
-    rehearsed.note(explanation.text(fields: content.fields, directory: worker.trust.directory))
+    intercepted.note(explanation.text(fields: content.fields, directory: worker.trust.directory))
   }
 
   // MARK: Adoption
 
   /// Asks the interceptor for the device; the request waits for the answer.
-  func adopt(_ request: HTTP2Request, _ rehearsed: RehearsedRequest) {
-    rehearsed.held = request
-    rehearsal?.adopt(rehearsed.request, Self.key(request))
+  func adopt(_ request: HTTP2Request, _ intercepted: InterceptedRequest) {
+    intercepted.held = request
+    interception?.adopt(intercepted.request, Self.key(request))
   }
 
   func adopted(_ token: DeviceToken?, _ key: UInt32) {
-    guard let rehearsal, let rehearsed = rehearsal.requests[key], let request = release(rehearsed)
+    guard let interception, let intercepted = interception.requests[key],
+      let request = release(intercepted)
     else { return }
     worker.markDirty(connection)
-    if answerDead(request, rehearsed, rehearsal, adopted: token) { return }
-    decideLeniently(request, rehearsed, token.map { .device($0) } ?? .refused)
+    if answerDead(request, intercepted, interception, adopted: token) { return }
+    decideLeniently(request, intercepted, token.map { .device($0) } ?? .refused)
   }
 }

@@ -5,7 +5,7 @@ import ApusModel
 import ApusTrust
 
 /// A request from its arrival until its outcome is reported.
-final class RehearsedRequest {
+final class InterceptedRequest {
   let request: ProviderRequest
   let fault: PlannedFault?
   var notes: [String] = []
@@ -15,7 +15,7 @@ final class RehearsedRequest {
   /// The HTTP/2 request while it is held: for a delay, for the interceptor's answer, or for good.
   var held: HTTP2Request?
   /// The frame, on the binary interface.
-  var frame: RehearsedFrame?
+  var frame: InterceptedFrame?
   /// Since when its token counts as dead (Unix milliseconds); nil if no dead token is planned.
   var deadSinceMilliseconds: Int64?
   /// Whether its outcome was reported. Each outcome is reported once.
@@ -35,7 +35,7 @@ final class RehearsedRequest {
 }
 
 /// The interceptor's state for one connection. Confined to its worker.
-final class ProviderRehearsal {
+final class Interception {
   /// How the connection ends, if a fault decides that.
   enum Ending {
     case none
@@ -47,13 +47,13 @@ final class ProviderRehearsal {
     case silent
   }
 
-  let desk: RehearsalDesk
-  let connection: RehearsedConnection
+  let shared: SharedInterception
+  let connection: InterceptedConnection
   private let worker: Worker
   private let slot: Int32
   private let generation: UInt32
   /// By stream id, or by the frame's sequence number.
-  private(set) var requests: [UInt32: RehearsedRequest] = [:]
+  private(set) var requests: [UInt32: InterceptedRequest] = [:]
   private var timers: [UInt64: LoopTimer] = [:]
   private var timerCount: UInt64 = 0
   var ending = Ending.none
@@ -76,21 +76,21 @@ final class ProviderRehearsal {
   }
 
   init(
-    _ desk: RehearsalDesk, _ connection: Connection, _ interface: ProviderInterface,
+    _ shared: SharedInterception, _ connection: Connection, _ interface: ProviderInterface,
     credential: String?
   ) {
-    self.desk = desk
+    self.shared = shared
     worker = connection.worker
     (slot, generation) = (connection.slot, connection.generation)
     activeMilliseconds = worker.wallMilliseconds
-    self.connection = RehearsedConnection(
-      number: desk.nextConnection(), interface: interface,
-      environment: connection.door.environment, peer: connection.peer.description,
+    self.connection = InterceptedConnection(
+      number: shared.nextConnection(), interface: interface,
+      environment: connection.listener.environment, peer: connection.peer.description,
       credential: credential)
-    desk.rehearsal.connectionOpened(self.connection)
+    shared.interceptor.connectionOpened(self.connection)
   }
 
-  var isLenient: Bool { desk.rehearsal.isLenient }
+  var isLenient: Bool { shared.interceptor.isLenient }
 
   /// Reads the provider token at `range` of an authorization field.
   func readToken(_ field: Span<UInt8>, _ range: Range<Int>) -> ReadToken {
@@ -107,23 +107,24 @@ final class ProviderRehearsal {
   // MARK: Requests
 
   /// Asks the interceptor for a fault, and keeps the request until its outcome is reported.
-  func begin(_ request: ProviderRequest, _ key: UInt32?) -> RehearsedRequest {
+  func begin(_ request: ProviderRequest, _ key: UInt32?) -> InterceptedRequest {
     activeMilliseconds = request.receivedMilliseconds
-    let planned = desk.rehearsal.fault(for: request)
+    let planned = shared.interceptor.fault(for: request)
     let fault = planned.flatMap { $0.effect.strikes(connection.interface) ? $0 : nil }
-    let rehearsed = RehearsedRequest(request, fault)
-    if let connectionNote { rehearsed.note(connectionNote) }
-    if let key { keep(rehearsed, key) }
-    return rehearsed
+    let intercepted = InterceptedRequest(request, fault)
+    if let connectionNote { intercepted.note(connectionNote) }
+    if let key { keep(intercepted, key) }
+    return intercepted
   }
 
-  func keep(_ request: RehearsedRequest, _ key: UInt32) { requests[key] = request }
+  func keep(_ request: InterceptedRequest, _ key: UInt32) { requests[key] = request }
 
-  func take(_ key: UInt32) -> RehearsedRequest? { requests.removeValue(forKey: key) }
+  func take(_ key: UInt32) -> InterceptedRequest? { requests.removeValue(forKey: key) }
 
   /// Reports a request's outcome to the interceptor.
   func report(
-    _ request: RehearsedRequest, status: Int, _ change: (inout ProviderExchange) -> Void = { _ in }
+    _ request: InterceptedRequest, status: Int,
+    _ change: (inout ProviderExchange) -> Void = { _ in }
   ) {
     guard !request.isReported else { return }
     request.isReported = true
@@ -133,13 +134,13 @@ final class ProviderRehearsal {
     exchange.fault = request.fault?.rule
     exchange.notes = request.notes
     change(&exchange)
-    desk.rehearsal.answered(exchange)
+    shared.interceptor.answered(exchange)
   }
 
   /// Asks the interceptor which device is meant, and passes the answer to the connection.
   func adopt(_ request: ProviderRequest, _ key: UInt32) {
     let tell = teller
-    desk.rehearsal.adopt(
+    shared.interceptor.adopt(
       request.token, topic: request.topic ?? "", environment: connection.environment
     ) { token in
       tell { $0.adopted(token, key) }
@@ -149,7 +150,7 @@ final class ProviderRehearsal {
   /// Lets the interceptor prepare what a fault requires, and tells the connection when it is done.
   func prepare(_ request: ProviderRequest, _ key: UInt32) {
     let tell = teller
-    desk.rehearsal.prepare(request) { tell { $0.prepared(key) } }
+    shared.interceptor.prepare(request) { tell { $0.prepared(key) } }
   }
 
   /// Runs a closure on the connection's worker, from any thread. Does nothing if the connection has ended by then.
@@ -168,7 +169,7 @@ final class ProviderRehearsal {
   ///
   /// - Parameter adopted: The issued token that it stands for, if this service did not issue the one sent.
   /// - Returns: Nil if no dead token is planned, or the token belongs to no device.
-  func listDead(_ request: RehearsedRequest, adopted: DeviceToken?) -> Int64? {
+  func listDead(_ request: InterceptedRequest, adopted: DeviceToken?) -> Int64? {
     guard let since = request.deadSinceMilliseconds else { return nil }
     let digits = Array(request.request.token.utf8)
     let token = DeviceToken(hex: digits.span)
@@ -208,6 +209,6 @@ final class ProviderRehearsal {
   func connectionClosed() {
     for timer in timers.values { timer.close() }
     timers = [:]
-    desk.rehearsal.connectionClosed(connection)
+    shared.interceptor.connectionClosed(connection)
   }
 }

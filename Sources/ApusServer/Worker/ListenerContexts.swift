@@ -8,7 +8,7 @@ import ApusTrust
 ///
 /// New contexts are made whenever the files change, so that a renewed certificate or another authority applies from the
 /// next handshake on, without a restart. Session tickets stay valid: all contexts share their keys.
-struct DoorContexts: Sendable {
+struct ListenerContexts: Sendable {
   let directory: DataDirectory
   let configuration: ServerConfiguration
   let revocations: Revocations
@@ -16,14 +16,15 @@ struct DoorContexts: Sendable {
 
   /// One for each listener of the configuration that has addresses, in order.
   func all(_ trust: Trust) throws -> [TLSContext] {
-    try configuration.openDoors.map {
+    try configuration.openListeners.map {
       try context(for: $0, trusting: trust.authorities(of: $0.kind))
     }
   }
 
   /// - Parameter other: presented in place of the listener's own certificate.
   func context(
-    for door: DoorConfiguration, trusting trusted: Authorities, showing other: TLSIdentity? = nil
+    for listener: ListenerConfiguration, trusting trusted: Authorities,
+    showing other: TLSIdentity? = nil
   ) throws -> TLSContext {
     let authorities = Array(trusted.certificates.map(\.pem).joined().utf8)
     let revocations = revocations
@@ -34,7 +35,7 @@ struct DoorContexts: Sendable {
       // A resumed session presents no certificate, so a context with another one needs ticket keys of its own.
       ticketKeys: other == nil ? ticketKeys : TicketKeys())
     tls.allowsCompaction = configuration.allowsCompactTLS
-    switch door.kind {
+    switch listener.kind {
     case .provider:
       tls.applicationProtocols = ["h2"]
       tls.keepsBuffers = true
@@ -44,15 +45,15 @@ struct DoorContexts: Sendable {
       tls.acceptsClientsWithoutALPN = false
     case .gateway, .feedback:
       tls.clientCertificates = .required(authoritiesPEM: authorities)
-      tls.keepsBuffers = door.kind == .gateway
+      tls.keepsBuffers = listener.kind == .gateway
       // Two clients take a ticket for data and wait forever, a third reconnects needlessly.
       tls.sessionTickets = false
-      if door.allowsLegacyTLS {
+      if listener.allowsLegacyTLS {
         tls.minimumVersion = .v1_0
-        tls.alternateIdentity = try other == nil ? identityForOldClients(of: door) : nil
+        tls.alternateIdentity = try other == nil ? identityForOldClients(of: listener) : nil
       }
     }
-    if door.kind != .courier, configuration.rehearsal?.isLenient == true {
+    if listener.kind != .courier, configuration.interceptor?.isLenient == true {
       tls.clientCertificates = .taken(authoritiesPEM: authorities)
       tls.isRevoked = nil
     }
@@ -60,12 +61,12 @@ struct DoorContexts: Sendable {
   }
 
   /// Most clients that only support TLS 1.0 and 1.1 do not support ECDSA.
-  private func identityForOldClients(of door: DoorConfiguration) throws -> TLSIdentity? {
+  private func identityForOldClients(of listener: ListenerConfiguration) throws -> TLSIdentity? {
     let files = directory.serverRSAFiles
     if files.exist { return try files.read() }
     configuration.log(
       .warning, "no RSA certificate: clients that do not support ECDSA cannot connect",
-      .text("door", door.kind.rawValue),
+      .text("listener", listener.kind.rawValue),
       .text(
         "remedy",
         "have \(directory.authorityKey(.service)) sign one for the service's names; put it "

@@ -4,7 +4,7 @@ import ApusServer
 import Synchronization
 
 /// The interceptor of the development service: sees requests and applies faults.
-final class DevRehearsal: Rehearsal, LedgerWatcher {
+final class DevInterceptor: Interceptor, LedgerWatcher {
   let isLenient: Bool
   let clock = ServiceClock()
   private let recorder: PushRecorder
@@ -30,7 +30,7 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
 
   func set(_ late: Late?) { self.late.withLock { $0 = late } }
 
-  var opening: RehearsedOpening { faults.opening }
+  var opening: ConnectionOpening { faults.opening }
 
   func clockChanged() { late.withLock { $0 }?.clockChanged() }
 
@@ -89,7 +89,7 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
 
   func answered(_ exchange: ProviderExchange) { recorder.note(.answered(exchange)) }
 
-  func connectionClosed(_ connection: RehearsedConnection) {
+  func connectionClosed(_ connection: InterceptedConnection) {
     recorder.note(.closed(connection, milliseconds: clock.nowMilliseconds))
   }
 

@@ -16,7 +16,7 @@ package struct PlannedFault: Sendable, Hashable {
     case none
     /// Rejected with any status and reason. The binary interface sends the nearest status.
     case respond(Answer)
-    /// Processed as usual once ``Rehearsal/prepare(_:_:)`` has called `done`.
+    /// Processed as usual once ``Interceptor/prepare(_:_:)`` has called `done`.
     case preparation
     /// The other effect happens after the delay.
     case delay(milliseconds: UInt64, then: Effect)

@@ -31,7 +31,7 @@ struct LenientTests {
 
   /// The notes of lenient mode about the single push to a token.
   private func notes(_ token: String, status: Int = 200) throws -> String {
-    let exchange = try stage.rehearsal.exchange(token)
+    let exchange = try stage.interceptor.exchange(token)
     #expect(exchange.status == status)
     return exchange.notes.joined(separator: "; ")
   }
@@ -98,7 +98,7 @@ struct LenientTests {
       let headers = stage.headers(token).setting("authorization", authorization)
       #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
     }
-    let notes = try stage.rehearsal.exchanges(token, count: 4).map(\.notes.isEmpty)
+    let notes = try stage.interceptor.exchanges(token, count: 4).map(\.notes.isEmpty)
     #expect(notes == [true, false, false, true])
   }
 
@@ -110,7 +110,7 @@ struct LenientTests {
     let token = try stage.token()
     let answer = try push(token, identity: identity) { $0.without("apns-topic") }
     #expect(answer.status == 200)
-    #expect(try stage.rehearsal.exchange(token).request.topic == TestDirectory.topic)
+    #expect(try stage.interceptor.exchange(token).request.topic == TestDirectory.topic)
   }
 
   @Test("A certificate for the other environment, or not for push, is noted")
@@ -133,23 +133,23 @@ struct LenientTests {
     let own = try device.token()
     try device.enable(TestDirectory.topic)
     let foreign = hexText(randomBytes(byteCount))
-    stage.rehearsal.adopt(foreign, as: DeviceToken(hex: Array(own.utf8).span))
+    stage.interceptor.adopt(foreign, as: DeviceToken(hex: Array(own.utf8).span))
     #expect(try push(foreign).status == 200)
     #expect(try device.notification()[3] == TestService.payload)
     let notes = try notes(foreign)
     #expect(notes.contains(byteCount == 32 ? "this service did not issue" : "digits; tokens of"))
-    #expect(stage.rehearsal.asked(foreign) == [TestDirectory.topic])
+    #expect(stage.interceptor.asked(foreign) == [TestDirectory.topic])
   }
 
   @Test("A token that no device adopts, and an invalid one, are rejected")
   func notAdopted() throws {
     let foreign = hexText(randomBytes(32))
     expectRefusal(try push(foreign), 400, "BadDeviceToken")
-    #expect(try stage.rehearsal.exchange(foreign).status == 400)
+    #expect(try stage.interceptor.exchange(foreign).status == 400)
     for bad in ["abc", "zz", "", hexText(randomBytes(101))] {
       let answer = try push(bad)
       #expect(answer.status == 400)
-      #expect(stage.rehearsal.asked(bad).isEmpty)
+      #expect(stage.interceptor.asked(bad).isEmpty)
     }
   }
 
@@ -161,7 +161,7 @@ struct LenientTests {
     let device = Unshared(try stage.service.connect())
     let foreign = hexText(randomBytes(40))
     let service = stage.service
-    stage.rehearsal.adopt(foreign) {
+    stage.interceptor.adopt(foreign) {
       try? Self.addApp(topic, to: service)
       try? device.value.enable(topic)
       return Self.token(device.value)
@@ -172,12 +172,12 @@ struct LenientTests {
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
     #expect(try device.value.notification()[3] == TestService.payload)
     let base = try #require(Self.token(device.value))
-    stage.rehearsal.adopt(foreign) { base }
+    stage.interceptor.adopt(foreign) { base }
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
-    let exchanges = try stage.rehearsal.exchanges(foreign, count: 2)
+    let exchanges = try stage.interceptor.exchanges(foreign, count: 2)
     // The second time the topic is known.
     #expect(exchanges.map(\.notes.count) == [1, 1])
-    #expect(stage.rehearsal.asked(foreign) == [topic, topic])
+    #expect(stage.interceptor.asked(foreign) == [topic, topic])
   }
 
   private static func token(_ device: ConnectedDevice) -> DeviceToken? {
@@ -199,8 +199,8 @@ struct LenientTests {
     let topic = "com.example.fresh\(TestDirectory.nowSeconds)"
     let token = try stage.token()
     expectRefusal(try push(token, topic: topic), 400, "TopicDisallowed")
-    #expect(stage.rehearsal.asked(token) == [topic])
-    let refused = try stage.rehearsal.exchange(token)
+    #expect(stage.interceptor.asked(token) == [topic])
+    let refused = try stage.interceptor.exchange(token)
     #expect(refused.notes.joined().contains("no app is registered for topic"))
   }
 
@@ -224,7 +224,7 @@ struct LenientTests {
     let own = try device.token()
     try device.enable(TestDirectory.topic)
     let foreign = hexText(randomBytes(32))
-    stage.rehearsal.adopt(foreign, as: DeviceToken(hex: Array(own.utf8).span))
+    stage.interceptor.adopt(foreign, as: DeviceToken(hex: Array(own.utf8).span))
     let gateway = RawGatewayClient(try stage.service.tls(.gateway, protocols: []))
     for identifier in 1...3 as ClosedRange<UInt32> {
       try gateway.send(
@@ -235,11 +235,11 @@ struct LenientTests {
       #expect(notification[3] == GatewayFrame.payload("\(number)"))
       try device.acknowledge(notification)
     }
-    let exchanges = try stage.rehearsal.exchanges(foreign, count: 3)
+    let exchanges = try stage.interceptor.exchanges(foreign, count: 3)
     #expect(exchanges.map(\.status) == [0, 0, 0])
     #expect(exchanges.allSatisfy { $0.notificationID != nil })
     #expect(exchanges[0].notes.joined().contains("this service did not issue"))
-    #expect(stage.rehearsal.asked(foreign) == ["", "", ""])
+    #expect(stage.interceptor.asked(foreign) == ["", "", ""])
   }
 
   @Test("A frame that no device adopts ends the connection with its identifier")
@@ -258,7 +258,7 @@ struct LenientTests {
     try gateway.send(GatewayFrame.framed(3, hex(token)))
     #expect(try notes(token, status: 0).contains("no app is registered"))
     #expect(
-      try stage.rehearsal.exchange(token).request.topic == TestDirectory.unknownTopic)
+      try stage.interceptor.exchange(token).request.topic == TestDirectory.unknownTopic)
   }
 }
 

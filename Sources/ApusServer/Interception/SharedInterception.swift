@@ -7,20 +7,20 @@ import ApusTrust
 import Synchronization
 
 /// What the development service's workers share: the interceptor, and the listeners' contexts with other certificates.
-final class RehearsalDesk: Sendable {
-  let rehearsal: any Rehearsal
-  private let contexts: DoorContexts
+final class SharedInterception: Sendable {
+  let interceptor: any Interceptor
+  private let contexts: ListenerContexts
   private let connections = Atomic<UInt64>(0)
   private let made = Mutex<[Show: TLSContext]>([:])
 
   /// A listener that presents a certificate other than its own.
   private struct Show: Hashable {
     var place: Int
-    var certificate: RehearsedOpening.Certificate
+    var certificate: ConnectionOpening.Certificate
   }
 
-  init(_ rehearsal: any Rehearsal, _ contexts: DoorContexts) {
-    self.rehearsal = rehearsal
+  init(_ interceptor: any Interceptor, _ contexts: ListenerContexts) {
+    self.interceptor = interceptor
     self.contexts = contexts
   }
 
@@ -28,35 +28,35 @@ final class RehearsalDesk: Sendable {
   func nextConnection() -> UInt64 { connections.wrappingAdd(1, ordering: .relaxed).newValue }
 
   /// The listener to use for the next connection; `place` is its index among the open ones.
-  func door(_ door: Door, at place: Int) -> Door {
-    let certificate = rehearsal.opening.certificate
-    guard certificate != .good, door.kind != .courier else { return door }
+  func listener(_ listener: ServiceListener, at place: Int) -> ServiceListener {
+    let certificate = interceptor.opening.certificate
+    guard certificate != .good, listener.kind != .courier else { return listener }
     do {
       let context = try made.withLock { made in
         let show = Show(place: place, certificate: certificate)
         if let context = made[show] { return context }
-        let context = try makeContext(show, door.authorities)
+        let context = try makeContext(show, listener.authorities)
         made[show] = context
         return context
       }
-      return door.with(context: context, authorities: door.authorities)
+      return listener.with(context: context, authorities: listener.authorities)
     } catch {
       contexts.configuration.log(
         .error, "no such certificate", .text("certificate", certificate.rawValue),
         .text("reason", "\(error)"))
-      return door
+      return listener
     }
   }
 
   private func makeContext(_ show: Show, _ authorities: Authorities) throws -> TLSContext {
     try contexts.context(
-      for: contexts.configuration.openDoors[show.place], trusting: authorities,
+      for: contexts.configuration.openListeners[show.place], trusting: authorities,
       showing: identity(show.certificate))
   }
 
   private static let daySeconds: Int64 = 86_400
 
-  private func identity(_ certificate: RehearsedOpening.Certificate) throws -> TLSIdentity {
+  private func identity(_ certificate: ConnectionOpening.Certificate) throws -> TLSIdentity {
     let own = try Certificate(
       pem: Files.readText(contexts.directory.serverFiles.certificate))
     let key = try PrivateKey.generateP256()

@@ -16,14 +16,14 @@ struct OpeningTests {
   func certificates() throws {
     let token = try stage.token()
     let before = try stage.service.provider()
-    for certificate in RehearsedOpening.Certificate.allCases where certificate != .good {
-      stage.rehearsal.open(RehearsedOpening(certificate: certificate))
+    for certificate in ConnectionOpening.Certificate.allCases where certificate != .good {
+      stage.interceptor.open(ConnectionOpening(certificate: certificate))
       #expect(throws: (any Error).self, "\(certificate)") { try stage.service.provider() }
       #expect(throws: (any Error).self, "\(certificate)") { try stage.service.gateway() }
       // Devices are not affected.
       _ = try stage.service.connect()
     }
-    stage.rehearsal.open(RehearsedOpening())
+    stage.interceptor.open(ConnectionOpening())
     for provider in [before, try stage.service.provider()] {
       let answer = try provider.exchange(stage.headers(token), body: TestService.payload)
       #expect(answer.status == 200)
@@ -33,7 +33,7 @@ struct OpeningTests {
   @Test("A stream limit applies from the start to the end")
   func streams() throws {
     let token = try stage.token()
-    stage.rehearsal.open(RehearsedOpening(maxConcurrentStreams: 3))
+    stage.interceptor.open(ConnectionOpening(maxConcurrentStreams: 3))
     let provider = try stage.service.provider()
     try provider.ping()
     #expect(try settings(provider)[3] == 3)
@@ -56,7 +56,7 @@ struct OpeningTests {
   @Test("A small window passes a body in pieces")
   func window() throws {
     let token = try stage.token()
-    stage.rehearsal.open(RehearsedOpening(initialWindowBytes: 10))
+    stage.interceptor.open(ConnectionOpening(initialWindowBytes: 10))
     let provider = try stage.service.provider()
     try provider.ping()
     #expect(try settings(provider)[4] == 10)
@@ -80,7 +80,7 @@ struct OpeningTests {
       try provider.send(.data(stream, Array(piece), endsStream: rest.isEmpty))
     }
     #expect(try provider.response(to: stream).status == 200)
-    #expect(try stage.rehearsal.exchange(token).request.payload == TestService.payload)
+    #expect(try stage.interceptor.exchange(token).request.payload == TestService.payload)
   }
 
   private func settings(_ provider: RawHTTP2Client) throws -> [Int: Int] {
@@ -103,18 +103,18 @@ struct OpeningTests {
     let provider = try stage.service.provider()
     let headers = stage.headers(token)
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
-    stage.rehearsal.clock.advance(byMilliseconds: Self.hour + 120_000)
+    stage.interceptor.clock.advance(byMilliseconds: Self.hour + 120_000)
     let late = try provider.exchange(headers, body: TestService.payload)
     expectRefusal(late, 403, "ExpiredProviderToken")
-    let now = stage.rehearsal.clock.nowMilliseconds
+    let now = stage.interceptor.clock.nowMilliseconds
     #expect(now > EventLoop.wallClockMilliseconds() + Self.hour)
     let fresh = try stage.service.directory.key.token(issuedAt: now / 1000)
     let answer = try provider.exchange(
       headers.setting("authorization", "bearer \(fresh)"), body: TestService.payload)
     #expect(answer.status == 200)
-    let exchange = try #require(stage.rehearsal.exchanges(token, count: 3).last)
+    let exchange = try #require(stage.interceptor.exchanges(token, count: 3).last)
     #expect(exchange.request.receivedMilliseconds >= now)
-    stage.rehearsal.clock.reset()
+    stage.interceptor.clock.reset()
     let before = try provider.exchange(
       headers.setting("authorization", "bearer \(fresh)"), body: TestService.payload)
     expectRefusal(before, 403, "InvalidProviderToken")
@@ -131,7 +131,7 @@ struct OpeningTests {
     let headers = stage.headers(token).setting("apns-expiration", "\(until)")
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
     #expect(stage.service.service.counts()[.expired, default: 0] == 0)
-    stage.rehearsal.clock.set(toMilliseconds: (until + 1) * 1000)
+    stage.interceptor.clock.set(toMilliseconds: (until + 1) * 1000)
     try waitUntil("the end of what is stored") {
       stage.service.service.clockChanged()
       return stage.service.service.counts()[.expired, default: 0] == 1
@@ -139,7 +139,7 @@ struct OpeningTests {
     // The device finds nothing; `enable` waits for that answer.
     let again = try stage.service.connect(device.device)
     try again.enable(TestDirectory.topic)
-    #expect(stage.rehearsal.clock.offsetMilliseconds > 1_700_000)
+    #expect(stage.interceptor.clock.offsetMilliseconds > 1_700_000)
   }
 
   @Test("Only a provider that was idle for an hour of that clock is disconnected")
@@ -147,18 +147,18 @@ struct OpeningTests {
     let token = try stage.token()
     let (quiet, gateway) = (try stage.service.provider(), try stage.service.gateway())
     try quiet.ping()
-    stage.rehearsal.clock.advance(byMilliseconds: Self.hour - 60_000)
+    stage.interceptor.clock.advance(byMilliseconds: Self.hour - 60_000)
     let busy = try stage.service.provider()
-    let now = stage.rehearsal.clock.nowMilliseconds / 1000
+    let now = stage.interceptor.clock.nowMilliseconds / 1000
     let fresh = try stage.service.directory.key.token(issuedAt: now)
     let headers = stage.headers(token).setting("authorization", "bearer \(fresh)")
     #expect(try busy.exchange(headers, body: TestService.payload).status == 200)
-    stage.rehearsal.clock.advance(byMilliseconds: 120_000)
+    stage.interceptor.clock.advance(byMilliseconds: 120_000)
     stage.service.service.clockChanged()
     let end = try quiet.end()
     #expect(end.goAways.map(\.debugData) == [#"{"reason":"IdleTimeout"}"#])
     #expect(try busy.exchange(headers, body: TestService.payload).status == 200)
-    stage.rehearsal.clock.advance(byMilliseconds: 24 * Self.hour)
+    stage.interceptor.clock.advance(byMilliseconds: 24 * Self.hour)
     stage.service.service.clockChanged()
     try expectEnd(gateway, nil)
   }

@@ -8,27 +8,27 @@ import Synchronization
 import Testing
 
 /// An interceptor that plans faults by device token, and records what it sees.
-final class TestRehearsal: Rehearsal {
+final class TestInterceptor: Interceptor {
   let isLenient: Bool
   let clock = ServiceClock()
   private let state = Mutex(State())
 
   private struct State {
-    var opening = RehearsedOpening()
+    var opening = ConnectionOpening()
     var faults: [String: [PlannedFault.Effect]] = [:]
     var adopted: [String: DeviceToken] = [:]
     var adopters: [String: @Sendable () -> DeviceToken?] = [:]
     var asked: [(token: String, topic: String, environment: Environment)] = []
     var exchanges: [ProviderExchange] = []
-    var opened: [RehearsedConnection] = []
-    var closed: [RehearsedConnection] = []
+    var opened: [InterceptedConnection] = []
+    var closed: [InterceptedConnection] = []
   }
 
   init(isLenient: Bool = false) { self.isLenient = isLenient }
 
   // MARK: The service's side
 
-  var opening: RehearsedOpening { state.withLock { $0.opening } }
+  var opening: ConnectionOpening { state.withLock { $0.opening } }
 
   func fault(for request: ProviderRequest) -> PlannedFault? {
     state.withLock { state in
@@ -52,17 +52,17 @@ final class TestRehearsal: Rehearsal {
 
   func answered(_ exchange: ProviderExchange) { state.withLock { $0.exchanges.append(exchange) } }
 
-  func connectionOpened(_ connection: RehearsedConnection) {
+  func connectionOpened(_ connection: InterceptedConnection) {
     state.withLock { $0.opened.append(connection) }
   }
 
-  func connectionClosed(_ connection: RehearsedConnection) {
+  func connectionClosed(_ connection: InterceptedConnection) {
     state.withLock { $0.closed.append(connection) }
   }
 
   // MARK: The test's side
 
-  func open(_ opening: RehearsedOpening) { state.withLock { $0.opening = opening } }
+  func open(_ opening: ConnectionOpening) { state.withLock { $0.opening = opening } }
 
   /// Plans one fault for each of the next requests to a token.
   func plan(_ token: String, _ effects: PlannedFault.Effect...) {
@@ -95,8 +95,8 @@ final class TestRehearsal: Rehearsal {
 
   func exchange(_ token: String) throws -> ProviderExchange { try exchanges(token)[0] }
 
-  func closed(_ number: UInt64) throws -> RehearsedConnection? {
-    var found: RehearsedConnection?
+  func closed(_ number: UInt64) throws -> InterceptedConnection? {
+    var found: InterceptedConnection?
     try waitUntil("the end of connection \(number)") {
       found = state.withLock { $0.closed.first { $0.number == number } }
       return found != nil
@@ -104,7 +104,7 @@ final class TestRehearsal: Rehearsal {
     return found
   }
 
-  func opened(_ number: UInt64) -> RehearsedConnection? {
+  func opened(_ number: UInt64) -> InterceptedConnection? {
     state.withLock { $0.opened.first { $0.number == number } }
   }
 }
@@ -112,14 +112,14 @@ final class TestRehearsal: Rehearsal {
 /// A service with its interceptor.
 struct Stage {
   let service: TestService
-  let rehearsal: TestRehearsal
+  let interceptor: TestInterceptor
   /// One for all: a connection may not change its token within 20 minutes.
   let authorization: String
 
   init(isLenient: Bool = false) throws {
-    let rehearsal = TestRehearsal(isLenient: isLenient)
-    self.rehearsal = rehearsal
-    service = try TestService(nil, .init { $0.rehearsal = rehearsal })
+    let interceptor = TestInterceptor(isLenient: isLenient)
+    self.interceptor = interceptor
+    service = try TestService(nil, .init { $0.interceptor = interceptor })
     authorization = try service.authorization()
   }
 
