@@ -124,8 +124,7 @@ extension Connection {
   /// Resumes a dormant connection.
   fileprivate convenience init(
     worker: Worker, waking row: borrowing DormantRow, slot: Int32, generation: UInt32,
-    listener: ServiceListener,
-    device: Device
+    listener: ServiceListener, device: Device
   ) {
     let tls: TLSConnection
     if let kept = row.rest?.tls {

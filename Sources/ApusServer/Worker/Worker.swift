@@ -164,7 +164,7 @@ import Glibc
     }
   }
 
-  /// Opens the listeners of `listener`; returns the addresses that were bound.
+  /// Opens a socket for each address of `listener`; returns the addresses that were bound.
   func listen(_ listener: ServiceListener, reusePort: Bool) throws -> [SocketAddress] {
     let place = listeners.count
     listeners.append(listener)
