@@ -138,6 +138,8 @@ public enum Limits {
   public static let openRequestsPerFree = 8
   /// Requests that one worker keeps for reuse: a full connection's worth.
   public static let pooledRequests = 1024
+  /// The same of an acceptor: its peers open one stream each, unless they attack.
+  public static let pooledUntrustedRequests = 128
   /// Bytes of a header list beyond which a request is reset instead of being answered with 431.
   public static let headerListResetBytes = 8 * headerListBytes
   /// Bytes of names and values that one header block may expand to. Up to this limit a block is decoded, because later

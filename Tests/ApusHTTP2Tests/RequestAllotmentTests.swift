@@ -197,4 +197,20 @@ struct RequestAllotmentTests {
     #expect(pool.hasShrunk())
     #expect(!pool.hasShrunk())
   }
+
+  @Test("The same of the most requests that untrusted clients of one address hold on an acceptor")
+  func shrinkingAcceptor() {
+    let pool = HTTP2RequestPool(keptCount: Limits.pooledUntrustedRequests)
+    var taken: [HTTP2Request] = []
+    for _ in 0..<40 {
+      let account = pool.openAccount(of: address(1))
+      for held in 0..<Limits.streamsBeforeSettings {
+        guard let request = pool.take(account, held: held) else { break }
+        taken.append(request)
+      }
+    }
+    #expect(taken.count > 1000)
+    for request in taken { pool.give(request) }
+    #expect(pool.hasShrunk())
+  }
 }

@@ -7,12 +7,17 @@ package final class HTTP2RequestPool {
   @exclusivity(unchecked) private var allotment = RequestAllotment()
   /// The most requests in use since ``hasShrunk()`` was last true.
   private var peakCount = 0
+  private let keptCount: Int
   /// Memory for the text of the field being decoded.
   let texts = HeaderTexts()
   /// Streams refused because the requests were allotted to others.
   package private(set) var refusedCount: UInt64 = 0
 
-  package init() { unsafe free.reserveCapacity(Limits.pooledRequests) }
+  /// - Parameter keptCount: Requests kept for reuse.
+  package init(keptCount: Int = Limits.pooledRequests) {
+    self.keptCount = keptCount
+    unsafe free.reserveCapacity(keptCount)
+  }
 
   /// Requests in use, on all connections together.
   package var openCount: Int { unsafe allotment.openCount }
@@ -50,7 +55,7 @@ package final class HTTP2RequestPool {
   func give(_ request: HTTP2Request) {
     unsafe peakCount = max(peakCount, allotment.openCount)
     unsafe allotment.give(request.account)
-    if unsafe free.count < Limits.pooledRequests { unsafe free.append(request) }
+    if unsafe free.count < keptCount { unsafe free.append(request) }
   }
 
   /// Takes a request back from the application, even after its connection ended.
@@ -64,7 +69,7 @@ package final class HTTP2RequestPool {
 
   /// Whether far more requests were in use than the pool keeps, and were returned: true once per such crowd.
   package func hasShrunk() -> Bool {
-    guard peakCount > 2 * Limits.pooledRequests, openCount < peakCount / 4 else { return false }
+    guard peakCount > 2 * keptCount, openCount < peakCount / 4 else { return false }
     peakCount = openCount
     return true
   }

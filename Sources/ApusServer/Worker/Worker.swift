@@ -29,7 +29,7 @@ import Glibc
   let store: any DurableStore
   let order: AcceptanceOrder
   let tlsBuffers = TLSBuffers()
-  let requestPool = HTTP2RequestPool()
+  let requestPool: HTTP2RequestPool
   let ids: RandomIDs
   let receiveBuffer: UnsafeMutableRawBufferPointer
   var scratch: [UInt8] = []
@@ -102,6 +102,8 @@ import Glibc
     self.trust = trust
     sealer = TokenSealer(trust.sealingKeys)
     openRequests = OpenRequests(worker: UInt16(index))
+    requestPool = HTTP2RequestPool(
+      keptCount: acceptsFor == nil ? Limits.pooledRequests : Limits.pooledUntrustedRequests)
     listeningSockets = ListeningSockets(loop: loop)
     untrustedWork = UntrustedWork(halfOpenLimit: configuration.halfOpenLimit)
     wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
