@@ -40,20 +40,14 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case counters
 
   struct Route: Sendable {
-    var method: String
-    /// Path segments; a segment in braces matches any text.
-    var pattern: [String]
+    let web: WebRoute
     /// Nil: no token is required.
-    var scope: AdminScopes?
+    let scope: AdminScopes?
 
     init(_ method: String, _ path: String, _ scope: AdminScopes?) {
-      self.method = method
-      pattern = path.split(separator: "/").map(String.init)
+      web = WebRoute(method, path)
       self.scope = scope
     }
-
-    /// The path as in `openapi.json`.
-    var path: String { "/" + pattern.joined(separator: "/") }
   }
 
   var route: Route {
@@ -98,38 +92,21 @@ enum AdminOperation: String, Sendable, CaseIterable {
   }
 
   /// Whether requests may have a body.
-  var takesBody: Bool { route.method == "POST" }
+  var takesBody: Bool { route.web.method == "POST" }
 
-  // MARK: Routing
-
-  private static let routes = allCases.map { (operation: $0, route: $0.route) }
+  private static let routes = WebRoutes(allCases, \.route.web)
 
   /// The operation of a request, and the values of the variable segments of its path.
   static func find(
     method: String, segments: [String]
   ) throws(AdminProblem) -> (operation: AdminOperation, parameters: [String]) {
-    let candidates = routes.filter { matches(segments, $0.route.pattern) }
-    guard !candidates.isEmpty else {
-      throw AdminProblem(
-        .notFound, "unknown path; GET /v1/openapi.json lists all paths")
-    }
-    // RFC 9110, section 9.3.2: HEAD is GET without the content.
-    let method = method == "HEAD" ? "GET" : method
-    guard let found = candidates.first(where: { $0.route.method == method }) else {
-      var methods = candidates.map(\.route.method)
-      if methods.contains("GET") { methods.append("HEAD") }
-      let allowed = methods.joined(separator: ", ")
+    switch routes.match(method: method, segments: segments) {
+    case .operation(let operation, let parameters): return (operation, parameters)
+    case .unknownPath:
+      throw AdminProblem(.notFound, "unknown path; GET /v1/openapi.json lists all paths")
+    case .otherMethods(let allowed):
       throw AdminProblem(
         .methodNotAllowed, "this path allows \(allowed)", headers: [.init("Allow", allowed)])
     }
-    let parameters = zip(segments, found.route.pattern).filter { isParameter($1) }.map(\.0)
-    return (found.operation, parameters)
   }
-
-  private static func matches(_ segments: [String], _ pattern: [String]) -> Bool {
-    segments.count == pattern.count
-      && zip(segments, pattern).allSatisfy { isParameter($1) ? !$0.isEmpty : $0 == $1 }
-  }
-
-  private static func isParameter(_ part: String) -> Bool { part.first == "{" }
 }

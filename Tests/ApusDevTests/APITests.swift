@@ -1,6 +1,7 @@
 import ApusLoop
 import ApusModel
 import ApusServer
+import ApusWeb
 import ApusWire
 import Foundation
 import Testing
@@ -32,7 +33,7 @@ struct APITests {
     }
     let routes = DevOperation.allCases.map { operation in
       let route = operation.route
-      return "\(route.method) \(route.path) \(operation.rawValue) "
+      return "\(route.web.method) \(route.web.path) \(operation.rawValue) "
         + "\(operation.parameters.sorted()) \(route.body != nil)"
     }
     #expect(described == Set(routes))

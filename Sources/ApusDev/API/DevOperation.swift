@@ -1,4 +1,5 @@
-import ApusWeb
+package import ApusWeb
+
 /// The operations of the API. The raw values are the operation ids in the OpenAPI description.
 package enum DevOperation: String, Sendable, CaseIterable {
   case page, asset, describe, health, console
@@ -14,22 +15,16 @@ package enum DevOperation: String, Sendable, CaseIterable {
   case events
 
   package struct Route: Sendable {
-    package var method: String
-    /// Path segments; a segment in braces matches any text.
-    package var pattern: [String]
+    package let web: WebRoute
     /// The required kind of body; nil for no body.
-    package var body: Body?
+    package let body: Body?
 
     package enum Body: Sendable { case json, text }
 
     init(_ method: String, _ path: String, _ body: Body? = nil) {
-      self.method = method
-      pattern = path.split(separator: "/").map(String.init)
+      web = WebRoute(method, path)
       self.body = body
     }
-
-    /// As written in the OpenAPI description.
-    package var path: String { "/" + pattern.joined(separator: "/") }
   }
 
   package var route: Route {
@@ -89,36 +84,20 @@ package enum DevOperation: String, Sendable, CaseIterable {
     }
   }
 
-  // MARK: Routing
-
-  private static let routes = allCases.map { (operation: $0, route: $0.route) }
+  private static let routes = WebRoutes(allCases, \.route.web)
 
   /// The operation of a request, and the texts of the variable parts of its path.
   static func find(
     method: String, segments: [String]
   ) throws(DevProblem) -> (operation: DevOperation, parameters: [String]) {
-    let candidates = routes.filter { matches(segments, $0.route.pattern) }
-    guard !candidates.isEmpty else {
-      throw DevProblem(
-        .notFound, "unknown path; GET /openapi.json lists all paths")
-    }
-    // HEAD is GET without the content. RFC 9110, section 9.3.2.
-    let method = method == "HEAD" ? "GET" : method
-    guard let found = candidates.first(where: { $0.route.method == method }) else {
-      let allowed = candidates.map(\.route.method).joined(separator: ", ")
+    switch routes.match(method: method, segments: segments) {
+    case .operation(let operation, let parameters): return (operation, parameters)
+    case .unknownPath:
+      throw DevProblem(.notFound, "unknown path; GET /openapi.json lists all paths")
+    case .otherMethods(let allowed):
       var problem = DevProblem(.methodNotAllowed, "this path allows \(allowed)")
       problem.headers = [.init("Allow", allowed)]
       throw problem
     }
-    return (
-      found.operation, zip(segments, found.route.pattern).filter { isParameter($1) }.map(\.0)
-    )
   }
-
-  private static func matches(_ segments: [String], _ pattern: [String]) -> Bool {
-    segments.count == pattern.count
-      && zip(segments, pattern).allSatisfy { isParameter($1) ? !$0.isEmpty : $0 == $1 }
-  }
-
-  private static func isParameter(_ part: String) -> Bool { part.first == "{" }
 }

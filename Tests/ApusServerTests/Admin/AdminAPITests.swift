@@ -32,7 +32,7 @@ struct AdminAPITests {
     let routes = AdminOperation.allCases.map { operation in
       let route = operation.route
       return
-        "\(route.method) \(route.path) \(operation.rawValue) \(route.scope?.text ?? "nobody's")"
+        "\(route.web.method) \(route.web.path) \(operation.rawValue) \(route.scope?.text ?? "nobody's")"
     }
     #expect(described == Set(routes))
   }
@@ -57,7 +57,7 @@ struct AdminAPITests {
   func unknownMember(operation: AdminOperation) throws {
     guard operation.route.scope != nil else { return }
     let bench = try AdminBench()
-    let path = operation.route.pattern.map { part in
+    let path = operation.route.web.pattern.map { part in
       switch part {
       case "{topic}": TestDirectory.topic
       case "{key}" where operation == .revokeKey: bench.directory.topicKey.id.text
@@ -79,8 +79,8 @@ struct AdminAPITests {
       }
     let answer =
       operation.takesBody
-      ? try bench.ask(operation.route.method, "/" + path, "{\(only)\"surprise\":1}")
-      : try bench.ask(operation.route.method, "/\(path)?surprise=1")
+      ? try bench.ask(operation.route.web.method, "/" + path, "{\(only)\"surprise\":1}")
+      : try bench.ask(operation.route.web.method, "/\(path)?surprise=1")
     #expect(answer.status == 400, "\(answer)")
     #expect(answer.json["detail"]?.string?.contains("\"surprise\" is not a parameter") == true)
     #expect(try String(contentsOfFile: bench.data.directoryFile, encoding: .utf8) == before)

@@ -13,7 +13,7 @@ import Testing
 struct AdminGateTests {
   /// A path of each route, with a value for its variable part, and a body if needed.
   private static func example(_ operation: AdminOperation) -> (path: String, body: String?) {
-    let parts = operation.route.pattern.map { part in
+    let parts = operation.route.web.pattern.map { part in
       switch part {
       case "{sha256}": String(repeating: "ab", count: 32)
       case "{device}": "0123456789abcdef"
@@ -33,7 +33,7 @@ struct AdminGateTests {
     let token = try bench.token("t", scope)
     let (path, body) = Self.example(operation)
     let answer = try bench.ask(
-      operation.route.method, path, body, token: token, peer: AdminBench.stranger)
+      operation.route.web.method, path, body, token: token, peer: AdminBench.stranger)
     guard let needed = operation.route.scope else {
       // There is no open listener and no page.
       #expect([200, 503, 404].contains(answer.status))
