@@ -57,6 +57,7 @@ let package = Package(
 
     // L0: vocabulary and bytes.
     layer("ApusModel"),
+    layer("ApusRandom"),
     layer("ApusWire", ["ApusModel"]),
     // L1: decisions.
     layer("ApusCore", ["ApusModel", "ApusWire"]),
@@ -65,9 +66,10 @@ let package = Package(
     layer("ApusHTTP2", ["ApusModel", "CNGHTTP2", "CShims"]),
     layer("ApusTrust", ["ApusModel", "ApusWire", "COpenSSL", "CShims"]),
     // L3: effects.
+    layer("ApusThread"),
     layer("ApusLoop", ["CUV"]),
-    layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB", "CEngineLog"]),
-    layer("ApusWeb", ["CMicroHTTPD", "CCurl"]),
+    layer("ApusStore", ["ApusModel", "ApusWire", "ApusThread", "CRocksDB", "CEngineLog"]),
+    layer("ApusWeb", ["ApusThread", "CMicroHTTPD", "CCurl"]),
     // The page, as bytes: a target of its own, so that it is compiled when it changes and only then.
     layer("ApusConsole", resources: [.embedInCode("Assets")]),
     layer("ApusLog", ["ApusModel", "ApusLoop"]),
@@ -85,26 +87,27 @@ let package = Package(
       "ApusAdmin",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
-        "ApusStore", "ApusWeb", "ApusDirectory", "ApusEnrolment",
+        "ApusStore", "ApusWeb", "ApusThread", "ApusDirectory", "ApusEnrolment",
       ], resources: [.embedInCode("openapi.json")]),
     // L5: drivers.
     layer(
       "ApusServer",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
-        "ApusLog", "ApusStore", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
+        "ApusLog", "ApusStore", "ApusThread", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
       ]),
     layer(
       "ApusClient",
       ["ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop"]),
     layer(
-      "ApusDevice", ["ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop"]),
+      "ApusDevice",
+      ["ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop"]),
     layer(
       "ApusTesting",
       [
-        "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
-        "ApusStore", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
-        "ApusClient", "ApusDevice",
+        "ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust",
+        "ApusLoop", "ApusStore", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
+        "ApusServer", "ApusClient", "ApusDevice",
       ]),
     // The development service, of all of these.
     layer(
@@ -112,7 +115,7 @@ let package = Package(
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb",
         "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusClient",
-        "ApusDevice", "ApusConsole",
+        "ApusDevice", "ApusConsole", "ApusRandom", "ApusThread",
       ], resources: [.embedInCode("API/openapi.json")]),
     // L6: thin executables, and what of them is pure.
     layer("ApusCommand", ["ApusModel", "ApusWire"]),
@@ -128,8 +131,7 @@ let package = Package(
       name: "apus-bench",
       dependencies: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusStore", "ApusTLS",
-        "ApusTrust",
-        "ApusClient", "ApusDevice",
+        "ApusTrust", "ApusClient", "ApusDevice", "ApusRandom",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -148,22 +150,23 @@ let package = Package(
       swiftSettings: common),
 
     tests("ApusModelTests", ["ApusModel"]),
-    tests("ApusWireTests", ["ApusWire", "ApusModel", "CourierVectors"]),
-    tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusWire"]),
-    tests("ApusTLSTests", ["ApusTLS", "ApusModel", "COpenSSL", "CShims"]),
-    tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusTesting", "CNGHTTP2"]),
-    tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
+    tests("ApusWireTests", ["ApusWire", "ApusModel", "ApusRandom", "CourierVectors"]),
+    tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusRandom", "ApusWire"]),
+    tests("ApusTLSTests", ["ApusTLS", "ApusModel", "ApusRandom", "COpenSSL", "CShims"]),
+    tests(
+      "ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusRandom", "ApusTesting", "CNGHTTP2"]),
+    tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusRandom", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop", "CUV"]),
-    tests("ApusWebTests", ["ApusWeb"]),
+    tests("ApusWebTests", ["ApusWeb", "ApusThread"]),
     tests(
       "ApusServerTests",
       [
         "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusTesting",
         "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice", "CourierVectors",
-        "DiskFaults",
+        "DiskFaults", "ApusRandom",
       ]),
-    tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire", "DiskFaults"]),
+    tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults"]),
     .testTarget(name: "BenchmarkTests", exclude: ["tools_tests.py"], swiftSettings: common),
     .testTarget(
       name: "ConsoleTests", dependencies: ["ApusConsole", "apus"], exclude: ["Browser"],
@@ -174,6 +177,7 @@ let package = Package(
       [
         "ApusDevice", "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
         "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "CourierVectors",
+        "ApusRandom",
       ]),
     .testTarget(
       name: "InteropTests", dependencies: ["apus", "apus-bench"],
@@ -183,7 +187,7 @@ let package = Package(
       [
         "ApusClient", "ApusDevice", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
         "ApusServer", "ApusModel", "ApusWire", "ApusCore", "ApusHTTP2",
-        "ApusTrust", "ApusLoop", "ApusTLS", "ApusTesting",
+        "ApusTrust", "ApusLoop", "ApusTLS", "ApusTesting", "ApusRandom",
       ]),
     tests(
       "ApusDevTests",

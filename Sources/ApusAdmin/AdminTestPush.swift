@@ -1,3 +1,4 @@
+import ApusThread
 import ApusCore
 import ApusDirectory
 import ApusLog
@@ -92,13 +93,7 @@ struct AdminTestPush {
     }
     let box = Monitor<TestPushOutcome?>(nil)
     view.service.send(push) { outcome in box.notify { $0 = outcome } }
-    let deadline = monotonicMilliseconds() + Int64(Limits.testPushSeconds) * 1000
-    let outcome: TestPushOutcome? = box.wait { outcome in
-      if let outcome { return .found(outcome) }
-      return monotonicMilliseconds() < deadline
-        ? .wait(untilMilliseconds: deadline) : .found(nil)
-    }
-    guard let outcome else {
+    guard let outcome = box.take(withinMilliseconds: Int64(Limits.testPushSeconds) * 1000) else {
       throw AdminProblem(
         .unavailable, "the store did not respond within \(Limits.testPushSeconds) s")
     }

@@ -1,3 +1,4 @@
+import ApusThread
 import ApusCore
 package import ApusWeb
 import Synchronization

@@ -1,3 +1,4 @@
+import ApusThread
 import ApusAdmin
 import ApusDirectory
 import ApusEnrolment

@@ -1,3 +1,4 @@
+import ApusThread
 import ApusDirectory
 import ApusLoop
 package import ApusModel
@@ -160,16 +161,12 @@ package final class DevService {
   package func stop() {
     context.recorder.stop()
     context.composer.stop()
-    let gone = Monitor(false)
+    let gone = Monitor<Void?>(nil)
     loop.perform { [context] in
       context.feed.stop()
-      context.park.stop { gone.notify { $0 = true } }
+      context.park.stop { gone.notify { $0 = () } }
     }
-    let deadline = monotonicMilliseconds() + 2000
-    gone.wait { isGone in
-      isGone || monotonicMilliseconds() >= deadline
-        ? .found(()) : .wait(untilMilliseconds: deadline)
-    }
+    _ = gone.take(withinMilliseconds: 2000)
     web.stop()
     interceptor.set(nil)
     service.stop()

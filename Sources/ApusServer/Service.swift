@@ -1,3 +1,4 @@
+import ApusThread
 package import ApusAdmin
 package import ApusCore
 package import ApusDirectory
@@ -166,9 +167,9 @@ package final class Service {
   /// The numbers of accepted notifications, once the first block of them is durable; or at once where the disk is full:
   /// nothing is accepted until there is room.
   private static func acceptanceOrder(_ store: any DurableStore) throws -> AcceptanceOrder {
-    let box = AnswerBox<StoreError?>()
-    let order = try AcceptanceOrder(store: store) { box.put($0) }
-    if let error = box.take(), !error.letsServiceRun { throw error }
+    let outcome = Monitor<StoreError??>(nil)
+    let order = try AcceptanceOrder(store: store) { error in outcome.notify { $0 = .some(error) } }
+    if let error = outcome.take(), !error.letsServiceRun { throw error }
     return order
   }
 
@@ -239,12 +240,12 @@ package final class Service {
   /// Reads the data directory again, whether or not it changed, and returns when every worker goes by it. What is wrong
   /// with it is logged, and everything stays as it was.
   package func reload() {
-    let box = AnswerBox<Void>()
+    let isDone = Monitor<Void?>(nil)
     watch.loop.perform { [watch] in
       watch.reload()
-      box.put(())
+      isDone.notify { $0 = () }
     }
-    box.take()
+    isDone.take()
     for worker in everyone { worker.ask { _ in } }
   }
 

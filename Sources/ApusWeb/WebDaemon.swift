@@ -1,3 +1,4 @@
+import ApusThread
 import CMicroHTTPD
 import Glibc
 

@@ -1,3 +1,4 @@
+import ApusThread
 import Glibc
 
 /// The threads that answer requests. Jobs are ordered by due time.

@@ -1,3 +1,4 @@
+import ApusThread
 import Synchronization
 
 /// An HTTP/1.1 server based on libmicrohttpd.

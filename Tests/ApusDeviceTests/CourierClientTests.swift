@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusDevice
 import ApusModel
 import ApusTrust
@@ -402,7 +403,7 @@ struct CourierClientDuplicateTests {
 
   @Test("A window agrees with a plain list", arguments: 1...20)
   func windowAgainstList(seed: UInt64) {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SeededRandom(seed: seed)
     let capacity = Int.random(in: 1...9, using: &generator)
     var window = DuplicateWindow(capacity: capacity)
     var list: [(id: UInt32, isHandled: Bool)?] = []
@@ -504,7 +505,7 @@ struct CourierClientTimeTests {
 struct BackoffTests {
   @Test("The generator is SplitMix64")
   func generator() {
-    var generator = SeededGenerator(seed: 0)
+    var generator = SeededRandom(seed: 0)
     #expect(
       [generator.next(), generator.next(), generator.next()] == [
         0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f,

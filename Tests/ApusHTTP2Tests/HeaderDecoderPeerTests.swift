@@ -1,3 +1,4 @@
+import ApusRandom
 import CNGHTTP2
 import Testing
 
@@ -74,7 +75,8 @@ struct HeaderDecoderPeerTests {
     ":path", ":authority", "authorization", "apns-topic", "apns-id", "user-agent", "cookie", "x",
   ]
 
-  private func field(_ random: inout Seeded) -> (name: [UInt8], value: [UInt8], flags: UInt8) {
+  private func field(_ random: inout SeededRandom) -> (name: [UInt8], value: [UInt8], flags: UInt8)
+  {
     let name = Self.names.randomElement(using: &random) ?? ""
     let length =
       Int.random(in: 0..<20, using: &random) == 0
@@ -93,7 +95,7 @@ struct HeaderDecoderPeerTests {
   @Test("Blocks encoded by nghttp2 are decoded, with tables that grow and shrink")
   func encoded() throws {
     for seed in UInt64(0)..<150 {
-      var random = Seeded(state: seed)
+      var random = SeededRandom(seed: seed)
       let peer = Peer()
       let decoder = HeaderDecoder(texts: HeaderTexts())
       for _ in 0..<30 {
@@ -114,7 +116,7 @@ struct HeaderDecoderPeerTests {
   func damaged() throws {
     var refused = 0
     for seed in UInt64(0)..<4000 {
-      var random = Seeded(state: seed)
+      var random = SeededRandom(seed: seed)
       let (encoder, judge) = (Peer(), Peer())
       let decoder = HeaderDecoder(texts: HeaderTexts())
       for _ in 0..<4 {

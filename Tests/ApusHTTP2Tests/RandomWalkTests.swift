@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 @Suite("Random walks over the server session")
 struct RandomWalkTests {
   /// One step of a client that is mostly well-behaved.
-  private func unit(_ stream: inout UInt32, _ random: inout Seeded) -> [UInt8] {
+  private func unit(_ stream: inout UInt32, _ random: inout SeededRandom) -> [UInt8] {
     let old = UInt32.random(in: 0...stream / 2, using: &random) * 2 + 1
     switch Int.random(in: 0..<14, using: &random) {
     case 0...4:
@@ -34,7 +35,7 @@ struct RandomWalkTests {
   )
   func walk() {
     for seed in UInt64(0)..<400 {
-      var random = Seeded(state: seed)
+      var random = SeededRandom(seed: seed)
       let server = Server(Bool.random(using: &random) ? .trusted : .untrusted)
       var stream = UInt32(1)
       var bytes = preface + frame(Kind.settings) + frame(Kind.settings, Flag.acknowledge)
@@ -87,7 +88,7 @@ struct RandomWalkTests {
   @Test("The frame watch has the same results for any chunks")
   func watch() {
     for seed in UInt64(0)..<200 {
-      var random = Seeded(state: seed)
+      var random = SeededRandom(seed: seed)
       var stream = UInt32(1)
       var bytes = preface + frame(Kind.settings)
       for _ in 0..<40 { bytes += unit(&stream, &random) }

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusModel
 import Testing
@@ -13,7 +14,7 @@ struct DormantTableTests {
   @Test("The table finds each device in its slot, and no other, as devices come and go")
   func places() {
     let seed = UInt64.random(in: .min ... .max)
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     var places = DormantPlaces()
     var keys: [Int: DeviceKey] = [:]
     var slots: [DeviceKey: Int32] = [:]
@@ -50,7 +51,7 @@ struct DormantTableTests {
   func rows() {
     final class Token {}
     let seed = UInt64.random(in: .min ... .max)
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     var rows = DormantRows<(UInt64, Token, InlineArray<60, UInt64>)>()
     var known: [Int: UInt64] = [:]
     var isAlive: () -> Int = { 0 }
@@ -89,16 +90,4 @@ struct DormantTableTests {
 
   @Test("A row takes a quarter of the memory of the objects")
   func size() { #expect(MemoryLayout<DormantRow>.stride <= 544) }
-}
-
-private struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var mixed = state
-    mixed = (mixed ^ mixed &>> 30) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ mixed &>> 27) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ mixed &>> 31
-  }
 }

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import ApusStore
 import Testing
@@ -163,7 +164,7 @@ struct FeedbackTests {
     arguments: Engine.allCases, [1, 2, 3, 4] as [UInt64])
   func walk(engine: Engine, seed: UInt64) async throws {
     let store = try engine.make(in: Scratch())
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     var model: [FeedbackTopic: [DeviceToken: Int64]] = [:]
     /// Rows that a reader has received but not removed yet; some are renewed before that.
     var taken: [(FeedbackTopic, [FeedbackRow])] = []

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import Testing
 
@@ -111,7 +112,7 @@ struct JournalTests {
   @Test(
     "Over many rounds the journal has exactly the lines that the store lacks", arguments: 0..<20)
   func rounds(seed: UInt64) throws {
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     let memory = JournalMemory(byteCount: 64 + 1024)
     var journal = LedgerJournal(memory, worker: 1, behind: 0)
     var durable: UInt64 = 0
@@ -141,18 +142,6 @@ struct JournalTests {
       let bytes = memory.copied()
       let content = try #require(read(bytes, behind: durable))
       #expect(content.chunks == underWay + gathering)
-    }
-  }
-
-  struct SplitMix {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9e37_79b9_7f4a_7c15
-      var word = state
-      word = (word ^ word >> 30) &* 0xbf58_476d_1ce4_e5b9
-      word = (word ^ word >> 27) &* 0x94d0_49bb_1331_11eb
-      return word ^ word >> 31
     }
   }
 

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import ApusStore
 import Testing
@@ -142,7 +143,7 @@ struct LedgerChunkTests {
 
   @Test("Any lines are read as they were written", arguments: [1, 2, 3] as [UInt64])
   func walk(seed: UInt64) throws {
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     var writer = LedgerChunkWriter()
     for _ in 0..<3 {
       var written: [LedgerRecord] = []

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import ApusStore
 import Testing
@@ -35,7 +36,7 @@ struct ScanTests {
     [1, 2, 3] as [UInt64])
   func walk(engine: Engine, seed: UInt64) async throws {
     let store = try engine.make(in: Scratch())
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     var model: [[UInt8]: [UInt8]] = [:]
     for step in 0..<24 {
       // Twelve steps that mostly add, then twelve that mostly remove: to over 2,000 rows and down to few.

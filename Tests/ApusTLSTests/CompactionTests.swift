@@ -1,3 +1,4 @@
+import ApusRandom
 import Testing
 
 @testable import ApusTLS
@@ -129,7 +130,7 @@ struct CompactionTests {
   @Test("Writes and arrivals of random sizes, with key updates in between, lose nothing")
   func randomWalk() throws {
     let seed = UInt64.random(in: .min ... .max)
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     for who in Who.allCases {
       for suite in RecordSuite.allCases {
         let pair = try connected(who, suite)

@@ -1,3 +1,4 @@
+import ApusRandom
 import Testing
 
 @testable import ApusTLS
@@ -158,7 +159,7 @@ struct DormantTLSTests {
   @Test("It becomes dormant anywhere in a random conversation", arguments: RecordSuite.allCases)
   func randomWalk(suite: RecordSuite) throws {
     let seed = UInt64.random(in: .min ... .max)
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     let pair = try connected(suite)
     var expected: [[UInt8]] = [[], []]
     let sides = [pair.client, pair.server]

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusTLS
 import Testing
 
@@ -57,7 +58,7 @@ struct HandshakeTests {
   @Test("Writes and arrivals of random sizes lose nothing")
   func randomWalk() throws {
     let seed = UInt64.random(in: .min ... .max)
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     for version in [TLSVersion.v1_2, .v1_3] {
       let pair = try Pair.connected(
         certificates.clientConfiguration { $0.maximumVersion = version },
@@ -209,18 +210,5 @@ struct HandshakeTests {
       try pair.client.write([1])
     }
     #expect(!pair.client.connection.isEstablished)
-  }
-}
-
-/// A seeded generator (SplitMix64).
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ (mixed >> 31)
   }
 }

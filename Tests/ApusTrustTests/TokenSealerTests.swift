@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import COpenSSL
 import Testing
@@ -96,7 +97,7 @@ struct TokenSealerTests {
     let old = TokenSealingKeys.Key(id: 4, bytes: Array(0..<32))
     let both = try sealer([old, .init(id: 5, bytes: rfcKey)])
     let sealers = [try sealer([old]), both, try sealer([.random(id: 6)])]
-    var random = SplitMix64(state: UInt64(count))
+    var random = SeededRandom(seed: UInt64(count))
     var opened: [TokenClaims?] = [claims]
     // Twice, because the memory is reused.
     for _ in 0..<2 {
@@ -162,7 +163,7 @@ struct TokenSealerTests {
 
   @Test("Tag and ciphertext are those of OpenSSL's AES-128-SIV", arguments: [0x5eed as UInt64])
   func oracle(seed: UInt64) throws {
-    var random = SplitMix64(state: seed)
+    var random = SeededRandom(seed: seed)
     for round in 0..<1000 {
       let key = (0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) }
       let claims = TokenClaims(
@@ -199,18 +200,5 @@ struct TokenSealerTests {
     #expect(EVP_EncryptFinal_ex(context, nil, &count) == 1)
     #expect(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, 16, &tag) == 1)
     return tag + output
-  }
-}
-
-/// A small random generator that is reproducible from its seed.
-struct SplitMix64 {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var value = state
-    value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
-    value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
-    return value ^ value >> 31
   }
 }

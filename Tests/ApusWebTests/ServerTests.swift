@@ -1,3 +1,4 @@
+import ApusThread
 import Foundation
 import Glibc
 import Testing

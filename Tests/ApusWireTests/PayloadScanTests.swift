@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import Foundation
 import Testing
@@ -209,8 +210,8 @@ struct PayloadScanTests {
       let dense = text.filter { $0 != 0x20 }
       return zip(dense, dense.dropFirst()).contains { $0 == 0x2c && ($1 == 0x5d || $1 == 0x7d) }
     }
-    var random = SplitMix(seed: UInt64.random(in: 0...UInt64.max))
-    let seed = random.seed
+    let seed = UInt64.random(in: 0...UInt64.max)
+    var random = SeededRandom(seed: seed)
     let base = Array(#"{"aps":{"alert":{"a":[1,-2.5e3,true,null]},"badge":0},"k":[{},[]]}"#.utf8)
     // No digit but 0: a larger exponent would exceed the range of a double, which Foundation rejects.
     let alphabet = Array(#"{}[]:,"0.-+eE truefalsn "#.utf8)
@@ -230,23 +231,5 @@ struct PayloadScanTests {
         (fault(text) == nil) == theirs,
         "seed \(seed), round \(round): \(String(decoding: text, as: UTF8.self))")
     }
-  }
-}
-
-/// A small random generator that is reproducible from its seed.
-struct SplitMix {
-  let seed: UInt64
-  private var state: UInt64
-
-  init(seed: UInt64) {
-    self.seed = seed
-    state = seed
-  }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var value = (state ^ (state &>> 30)) &* 0xbf58_476d_1ce4_e5b9
-    value = (value ^ (value &>> 27)) &* 0x94d0_49bb_1331_11eb
-    return value ^ (value &>> 31)
   }
 }

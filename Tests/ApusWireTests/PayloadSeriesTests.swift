@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import Testing
 
@@ -73,7 +74,7 @@ struct PayloadSeriesTests {
   func random() {
     var generator = SystemRandomNumberGenerator()
     let seed = generator.next() as UInt64
-    var random = SplitMix(seed: seed)
+    var random = SeededRandom(seed: seed)
     let parts = [
       #""alert":"a""#, #""alert":{"title":"t","body":"b"}"#, #""badge":1"#, #""sound":null"#,
       #""content-available":1"#, #""content-available":1.0"#, #""x":[{},[]]"#, #""\u0061ps":{}"#,

@@ -30,6 +30,7 @@ enum LayerRule {
     "CShims": Layer(own: ["COpenSSL"]),
     // Vocabulary and bytes.
     "ApusModel": Layer(),
+    "ApusRandom": Layer(),
     "ApusWire": Layer(own: ["ApusModel"]),
     // Decisions.
     "ApusCore": Layer(own: ["ApusModel", "ApusWire"]),
@@ -41,10 +42,13 @@ enum LayerRule {
     "ApusTrust": Layer(
       own: ["ApusModel", "ApusWire", "COpenSSL", "CShims"], system: effects, mayBeUnsafe: true),
     // Effects.
+    "ApusThread": Layer(system: effects, mayBeUnsafe: true),
     "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
     "ApusStore": Layer(
-      own: ["ApusModel", "ApusWire", "CRocksDB", "CEngineLog"], system: effects, mayBeUnsafe: true),
-    "ApusWeb": Layer(own: ["CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
+      own: ["ApusModel", "ApusWire", "ApusThread", "CRocksDB", "CEngineLog"], system: effects,
+      mayBeUnsafe: true),
+    "ApusWeb": Layer(
+      own: ["ApusThread", "CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
     // The page, as bytes.
     "ApusConsole": Layer(),
     "ApusLog": Layer(own: ["ApusModel", "ApusLoop"], system: effects, mayBeUnsafe: true),
@@ -56,25 +60,27 @@ enum LayerRule {
       own: pure.union(["ApusTrust", "ApusLoop", "ApusLog", "ApusDirectory"]), system: effects,
       mayBeUnsafe: true),
     "ApusAdmin": Layer(
-      own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop", "ApusStore", "ApusWeb"])
+      own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop", "ApusStore", "ApusWeb", "ApusThread"])
         .union(["ApusLog", "ApusDirectory", "ApusEnrolment"]), system: effects, mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(
-      own: pure.union(bytes).union(control).union(["ApusLoop", "ApusStore"]), system: effects,
+      own: pure.union(bytes).union(control).union(["ApusLoop", "ApusStore", "ApusThread"]),
+      system: effects,
       mayBeUnsafe: true),
     "ApusClient": Layer(
       own: pure.union(bytes).union(["ApusLoop"]), system: effects, mayBeUnsafe: true),
     "ApusDevice": Layer(
-      own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop"]), system: effects, mayBeUnsafe: true),
+      own: pure.union(["ApusRandom", "ApusTLS", "ApusTrust", "ApusLoop"]), system: effects,
+      mayBeUnsafe: true),
     "ApusTesting": Layer(
       own: pure.union(bytes).union(control).union([
-        "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
+        "ApusRandom", "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]), system: effects, mayBeUnsafe: true),
     // The development service.
     "ApusDev": Layer(
       own: pure.union(control).union([
         "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
-        "ApusConsole",
+        "ApusConsole", "ApusRandom", "ApusThread",
       ]), system: effects, mayBeUnsafe: true),
     // Executables, and their pure parts.
     "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
@@ -87,8 +93,7 @@ enum LayerRule {
     "apus-bench": Layer(
       own: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusStore", "ApusTLS",
-        "ApusTrust",
-        "ApusClient", "ApusDevice",
+        "ApusTrust", "ApusClient", "ApusDevice", "ApusRandom",
       ], system: effects, mayBeUnsafe: true),
     "apus-sim": Layer(own: ["ApusTesting"], system: effects, mayBeUnsafe: true),
   ]

@@ -1,3 +1,4 @@
+import ApusThread
 package import ApusLoop
 package import ApusModel
 import ApusServer
@@ -24,13 +25,7 @@ struct DevContext: Sendable {
     park.loop.perform { [park] in
       body(park) { answer in box.notify { $0 = answer } }
     }
-    let deadline = monotonicMilliseconds() + Self.patienceMilliseconds
-    let answer: Answer? = box.wait { value in
-      if let value { return .found(value) }
-      return monotonicMilliseconds() < deadline
-        ? .wait(untilMilliseconds: deadline) : .found(nil)
-    }
-    guard let answer else {
+    guard let answer = box.take(withinMilliseconds: Self.patienceMilliseconds) else {
       throw DevProblem(
         .failed, "the devices did not respond within \(Self.patienceMilliseconds) ms")
     }

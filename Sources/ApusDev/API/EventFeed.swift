@@ -1,3 +1,4 @@
+import ApusThread
 import ApusLoop
 import ApusWeb
 import ApusWire

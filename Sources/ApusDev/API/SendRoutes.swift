@@ -1,3 +1,4 @@
+import ApusThread
 import ApusClient
 import ApusModel
 import ApusServer
@@ -127,7 +128,7 @@ struct SendRoutes {
       }
       box.notify { $0 = result }
     }
-    let outcome = try box.wait { $0.map { .found($0) } ?? .wait(untilMilliseconds: nil) }.get()
+    let outcome = try box.take().get()
     return response(outcome, push.token)
   }
 

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusDevice
 import ApusModel
 package import ApusServer
@@ -38,7 +39,7 @@ package struct FaultRule: Sendable {
   package private(set) var matched = 0
   /// Number of pushes to which the effect was applied.
   package private(set) var struck = 0
-  private var generator: SeededGenerator
+  private var generator: SeededRandom
 
   /// Reads a rule: `{"name", "match", "nth" | "every" | "rate" + "seed", "times", "effect"}`.
   package init(
@@ -59,9 +60,9 @@ package struct FaultRule: Sendable {
     try reader.finish()
     self.name = name ?? effect["type"]?.string ?? "rule \(id)"
     if case .rate(_, let seed) = trigger {
-      generator = SeededGenerator(seed: seed)
+      generator = SeededRandom(seed: seed)
     } else {
-      generator = SeededGenerator(seed: 0)
+      generator = SeededRandom(seed: 0)
     }
     if case .opening = self.effect, trigger != .always || times != nil || !matcher.isEmpty {
       throw InputFault(

@@ -1,3 +1,4 @@
+import ApusThread
 import ApusCore
 import ApusModel
 import ApusServer

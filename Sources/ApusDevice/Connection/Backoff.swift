@@ -1,19 +1,4 @@
-/// A small generator of random numbers for jitter and tests: the same seed gives the same numbers. Not for secrets.
-///
-/// SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014).
-package struct SeededGenerator: RandomNumberGenerator, Sendable, Hashable {
-  private var state: UInt64
-
-  package init(seed: UInt64) { state = seed }
-
-  package mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var mixed = state
-    mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ mixed >> 31
-  }
-}
+import ApusRandom
 
 /// How long a device waits before it reconnects: the wait doubles after each failure, with jitter so that devices do
 /// not reconnect all at once.
@@ -45,12 +30,12 @@ package struct Backoff: Sendable, Hashable {
   package let configuration: Configuration
   /// The next wait, before jitter.
   private var nextMilliseconds: UInt64
-  private var generator: SeededGenerator
+  private var generator: SeededRandom
 
   package init(configuration: Configuration, seed: UInt64) {
     self.configuration = configuration
     nextMilliseconds = configuration.firstMilliseconds
-    generator = SeededGenerator(seed: seed)
+    generator = SeededRandom(seed: seed)
   }
 
   /// The service announced that it closes, and when the device may return. That is not a failure, so the next wait

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import ApusTLS
 import ApusTrust
@@ -15,7 +16,7 @@ extension DeviceConnection {
     private var clockOffset: Int64 = 0
 
     init(_ plan: RenewalPlan, seed: UInt64) {
-      var generator = SeededGenerator(seed: seed)
+      var generator = SeededRandom(seed: seed)
       self.init(plan, spread: Int64.random(in: 0...1000, using: &generator))
     }
 

@@ -1,3 +1,4 @@
+import ApusThread
 import Glibc
 
 /// A submitted group, with its completion.
@@ -11,7 +12,7 @@ struct Submission: Sendable {
 }
 
 /// The queue of groups between the workers, which submit, and the commit thread, which takes.
-final class CommitQueue: @unchecked Sendable {
+final class CommitQueue: Sendable {
   /// The commit thread's next step.
   enum Turn {
     /// Write these, in this order.
@@ -22,20 +23,23 @@ final class CommitQueue: @unchecked Sendable {
     case finish
   }
 
-  private let monitor = Monitor()
+  private struct State {
+    /// The first `taken` were taken: nil, so that nothing else references the buffers of a batch.
+    var pending: [Submission?] = []
+    var taken = 0
+    var pendingBytes = 0
+    var isHeld = false
+    var isClosing = false
+    var isFinished = false
+    var spare: [[UInt8]] = []
+    var consumer: pthread_t?
+
+    var isAllTaken: Bool { taken == pending.count }
+  }
+
+  private let state = Monitor(State())
   private let maximumPendingBytes: Int
   private let mergeBytes: Int
-
-  // Protected by the monitor.
-  /// The first `taken` were taken: nil, so that nothing else references the buffers of a batch.
-  private var pending: [Submission?] = []
-  private var taken = 0
-  private var pendingBytes = 0
-  private var isHeld = false
-  private var isClosing = false
-  private var isFinished = false
-  private var spare: [[UInt8]] = []
-  private var consumer: pthread_t?
 
   /// Empty buffers kept for new groups.
   private static let spareBuffers = 64
@@ -53,112 +57,89 @@ final class CommitQueue: @unchecked Sendable {
   // MARK: Workers
 
   func makeGroup() -> WriteGroup {
-    monitor.lock()
-    let buffer = spare.popLast()
-    monitor.unlock()
-    return WriteGroup(recycling: buffer ?? [])
+    WriteGroup(recycling: state.withLock { $0.spare.popLast() } ?? [])
   }
 
   func submit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
   ) {
     WriteRecord.setCount(group.count, in: &group.bytes)
-    var submission = Submission(bytes: group.bytes, count: group.count, completion: completion)
-    let size = submission.bytes.count
-    monitor.lock()
-    if isClosing {
-      monitor.unlock()
-      completion(.closed)
-      return
+    let submission = Submission(bytes: group.bytes, count: group.count, completion: completion)
+    let isTaken = state.notify { state in
+      guard !state.isClosing else { return false }
+      enqueue(submission, &state)
+      return true
     }
+    if !isTaken { completion(.closed) }
+  }
+
+  private func enqueue(_ submission: Submission, _ state: inout State) {
+    var submission = submission
+    let size = submission.bytes.count
     // A group alone is always accepted; otherwise one larger than the bound could never be written.
-    if pendingBytes > 0, pendingBytes + size > maximumPendingBytes {
+    if state.pendingBytes > 0, state.pendingBytes + size > maximumPendingBytes {
       submission.refusal = .overloaded(
-        pendingBytes: pendingBytes, maximumPendingBytes: maximumPendingBytes)
+        pendingBytes: state.pendingBytes, maximumPendingBytes: maximumPendingBytes)
       submission.bytes = []
       submission.count = 0
     } else {
-      pendingBytes += size
+      state.pendingBytes += size
     }
-    pending.append(submission)
-    monitor.broadcast()
-    monitor.unlock()
+    state.pending.append(submission)
   }
 
   /// Refuses further groups, and waits until the consumer has called `finish`.
   func close() {
-    monitor.lock()
-    isClosing = true
-    isHeld = false
-    monitor.broadcast()
-    let isOwnThread = consumer.map { pthread_equal($0, pthread_self()) != 0 } ?? false
-    while !isFinished && !isOwnThread { monitor.wait() }
-    monitor.unlock()
+    state.notify { state in
+      state.isClosing = true
+      state.isHeld = false
+    }
+    state.wait { state -> Monitor<State>.Look<Void> in
+      let isOwnThread = state.consumer.map { pthread_equal($0, pthread_self()) != 0 } ?? false
+      return state.isFinished || isOwnThread ? .found(()) : .wait(untilMilliseconds: nil)
+    }
   }
 
   // MARK: Tests
 
   /// Holds submitted groups until `release` or `close`.
-  func hold() {
-    monitor.lock()
-    isHeld = true
-    monitor.unlock()
-  }
+  func hold() { state.withLock { $0.isHeld = true } }
 
-  func release() {
-    monitor.lock()
-    isHeld = false
-    monitor.broadcast()
-    monitor.unlock()
-  }
+  func release() { state.notify { $0.isHeld = false } }
 
   /// Groups that wait.
-  var pendingCount: Int {
-    monitor.lock()
-    defer { monitor.unlock() }
-    return pending.count - taken
-  }
+  var pendingCount: Int { state.withLock { $0.pending.count - $0.taken } }
 
   // MARK: The commit thread
 
   /// Marks the calling thread as the consumer.
-  func adopt() {
-    monitor.lock()
-    consumer = pthread_self()
-    monitor.unlock()
-  }
+  func adopt() { state.withLock { $0.consumer = pthread_self() } }
 
   /// Waits for something to do, at most until `deadline` if given.
   func next(until deadline: Deadline? = nil) -> Turn {
-    monitor.lock()
-    defer { monitor.unlock() }
-    while isHeld || taken == pending.count {
-      if isClosing && taken == pending.count { return .finish }
-      if let deadline {
-        if deadline.isPast { return .timeout }
-        monitor.wait(until: deadline)
-      } else {
-        monitor.wait()
-      }
+    state.wait { state in
+      guard state.isHeld || state.isAllTaken else { return .found(.write(take(from: &state))) }
+      if state.isClosing, state.isAllTaken { return .found(.finish) }
+      if let deadline, deadline.isPast { return .found(.timeout) }
+      return .wait(untilMilliseconds: deadline?.milliseconds)
     }
-    return .write(take())
   }
 
   /// Takes the waiting groups, up to `mergeBytes`, and at least one.
-  private func take() -> [Submission] {
+  private func take(from state: inout State) -> [Submission] {
     var batch: [Submission] = []
     var size = 0
-    while taken < pending.count {
-      let next = pending[taken]?.bytes.count ?? 0
+    while !state.isAllTaken {
+      let next = state.pending[state.taken]?.bytes.count ?? 0
       if !batch.isEmpty && size + next > mergeBytes { break }
       size += next
-      if let submission = pending[taken].take() { batch.append(submission) }
-      taken += 1
+      if let submission = state.pending[state.taken].take() { batch.append(submission) }
+      state.taken += 1
     }
     // Under load the queue is never empty, and its front must not grow for ever.
-    if 2 * taken >= pending.count {
-      pending.removeSubrange(..<taken)
-      taken = 0
+    if 2 * state.taken >= state.pending.count {
+      state.pending.removeSubrange(..<state.taken)
+      state.taken = 0
     }
     return batch
   }
@@ -170,20 +151,17 @@ final class CommitQueue: @unchecked Sendable {
       size += submission.bytes.count
       submission.completion(submission.refusal ?? error)
     }
-    monitor.lock()
-    pendingBytes -= size
-    for submission in batch where spare.count < Self.spareBuffers {
-      let capacity = submission.bytes.capacity
-      if capacity > 0 && capacity <= Self.spareBufferBytes { spare.append(submission.bytes) }
+    state.withLock { state in
+      state.pendingBytes -= size
+      for submission in batch where state.spare.count < Self.spareBuffers {
+        let capacity = submission.bytes.capacity
+        if capacity > 0 && capacity <= Self.spareBufferBytes {
+          state.spare.append(submission.bytes)
+        }
+      }
     }
-    monitor.unlock()
   }
 
   /// Wakes the callers that wait in `close`.
-  func finish() {
-    monitor.lock()
-    isFinished = true
-    monitor.broadcast()
-    monitor.unlock()
-  }
+  func finish() { state.notify { $0.isFinished = true } }
 }

@@ -1,3 +1,4 @@
+package import ApusRandom
 import ApusModel
 
 /// An action of a scripted service for one complete request.

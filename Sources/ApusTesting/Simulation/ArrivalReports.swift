@@ -1,3 +1,5 @@
+import ApusRandom
+
 /// Reports arrivals at one device to the oracle, except those that a canary loses or delays.
 struct ArrivalReports {
   /// Reported after the next one.

@@ -1,3 +1,5 @@
+import ApusRandom
+
 /// Chooses which of an app's certificates a provider uses: the valid one, and sometimes a revoked one.
 final class CertificateEditions {
   private unowned let world: Simulation

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 
 // Faults of a device's connection, caused by the device or by the service.

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusDevice
 import ApusModel
 import ApusTLS

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 import ApusStore
 

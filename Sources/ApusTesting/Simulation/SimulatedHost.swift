@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusLoop
 import Glibc
 

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusTLS
 
 /// Receives the events of a provider's connection to the service.

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusHTTP2
 import ApusModel
 import ApusTLS

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusDirectory
 import ApusLoop
 import ApusCore

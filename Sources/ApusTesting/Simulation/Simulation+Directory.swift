@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 
 /// The operator's changes since the service started.

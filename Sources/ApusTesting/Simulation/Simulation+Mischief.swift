@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusModel
 
 // The faults of a run, and when they happen. A seed chooses the kinds of faults, so that some runs have only one kind,

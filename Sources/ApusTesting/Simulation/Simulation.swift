@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 package import ApusLog
 import ApusLoop

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusDirectory
 import ApusModel

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusDevice
 import ApusLoop
 import ApusModel
@@ -28,7 +29,7 @@ final class CrashDevices: DeviceConnectionDelegate {
   /// Why connections ended unexpectedly; only the first few.
   private(set) var complaints: [String] = []
 
-  private var random: SeededGenerator
+  private var random: SeededRandom
   private let loop: EventLoop
 
   /// How a device acknowledges notifications.
@@ -53,7 +54,7 @@ final class CrashDevices: DeviceConnectionDelegate {
 
   init(run: CrashRun, loop: EventLoop, topic: TopicHash, seed: UInt64) {
     self.run = run
-    random = SeededGenerator(seed: seed)
+    random = SeededRandom(seed: seed)
     self.topic = topic
     self.loop = loop
     shared = DeviceLoop(loop: loop)

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusClient
 import ApusCommand
 import ApusDevice
@@ -33,7 +34,7 @@ final class CrashLoad {
   private let setting: CrashSetting
   private let senders: [CrashSender]
   private let pusher: CrashPusher
-  private var random: SeededGenerator
+  private var random: SeededRandom
   /// The last notification for each device of the first range.
   private var last: [Int?] = Array(repeating: nil, count: aloneCount)
   private var hasFlooded = false
@@ -41,7 +42,7 @@ final class CrashLoad {
   init(run: CrashRun, setting: CrashSetting, loop: EventLoop, seed: UInt64) {
     self.run = run
     self.setting = setting
-    random = SeededGenerator(seed: seed)
+    random = SeededRandom(seed: seed)
     devices = CrashDevices(
       run: run, loop: loop, topic: setting.topicHash, seed: random.next())
     pusher = CrashPusher(

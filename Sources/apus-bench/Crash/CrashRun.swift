@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusClient
 import ApusCommand
 import ApusDevice
@@ -31,7 +32,7 @@ final class CrashRun {
   private let kills: Int
   private let loop: EventLoop
   private var load: CrashLoad?
-  private var random: SeededGenerator
+  private var random: SeededRandom
   private var stage = Stage.registering
   private var plan = CrashPlan.serving(milliseconds: 0)
   private var service: ServiceProcess?
@@ -58,7 +59,7 @@ final class CrashRun {
     self.kills = kills
     self.seed = seed
     self.loop = loop
-    random = SeededGenerator(seed: seed)
+    random = SeededRandom(seed: seed)
   }
 
   /// Returns when the run or `interrupt` has stopped the loop.

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCommand
 import ApusDevice
 import ApusLoop
@@ -70,7 +71,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
 
   /// The id of a device, derived from its number: evenly distributed, and the same in every run.
   static func deviceID(_ index: Int) -> DeviceID {
-    var generator = SeededGenerator(seed: UInt64(index))
+    var generator = SeededRandom(seed: UInt64(index))
     return DeviceID(generator.next())
   }
 
@@ -92,7 +93,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     if !sources.isEmpty { configuration.source = sources[index % sources.count] }
     configuration.client.duplicateWindow = Self.duplicateWindow
     // Each device has a different period, so that devices that connected together do not stay in step.
-    var generator = SeededGenerator(seed: seed)
+    var generator = SeededRandom(seed: seed)
     let milliseconds = UInt64(settings.keepAliveSeconds) * 1000
     configuration.client.keepAliveMilliseconds = UInt64.random(
       in: milliseconds - milliseconds / 4...milliseconds, using: &generator)

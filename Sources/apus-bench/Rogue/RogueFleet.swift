@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCommand
 import ApusDevice
 import ApusLoop
@@ -22,7 +23,7 @@ final class RogueFleet: DeviceCrowd {
   private var tokens: TokenBook
   private var timer: LoopTimer?
   private var lastSecond: UInt64 = 0
-  private var random = SeededGenerator(seed: UInt64(getpid()))
+  private var random = SeededRandom(seed: UInt64(getpid()))
 
   /// Period of the tick, in which each one-byte writer sends one byte.
   private static let tickMilliseconds: UInt64 = 2

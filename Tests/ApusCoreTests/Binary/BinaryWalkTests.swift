@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusModel
 import ApusWire
@@ -7,7 +8,7 @@ import Testing
 struct BinaryWalkTests {
   @Test("The packets sent are those that the order of the frames requires", arguments: 0..<200)
   func walk(seed: UInt64) {
-    var random = SplitMix(seed: seed)
+    var random = SeededRandom(seed: seed)
     let script = Script(random: &random)
     let peer = BinaryPeer(confirms: true)
     var rest = script.stream[...]
@@ -21,7 +22,7 @@ struct BinaryWalkTests {
         rest = rest.dropFirst(count)
         undecided.append(contentsOf: before..<peer.submitted.count)
       } else {
-        let index = undecided.remove(at: Int(random.below(UInt64(undecided.count))))
+        let index = undecided.remove(at: Int(random.below(undecided.count)))
         if script.failing.contains(index) { peer.fail(index) } else { peer.accept(index) }
       }
       if random.below(3) == 0 { said += peer.effects() }
@@ -40,7 +41,7 @@ private struct Script {
   /// Frames before the first bad one.
   var goodCount = 0
 
-  init(random: inout SplitMix) {
+  init(random: inout SeededRandom) {
     var isOver = false
     var isBad = false
     for _ in 0..<(1 + random.below(60)) {
@@ -70,21 +71,4 @@ private struct Script {
       }
     }
   }
-}
-
-/// Sebastiano Vigna's SplitMix64.
-struct SplitMix: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var value = state
-    value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-    return value ^ (value >> 31)
-  }
-
-  mutating func below(_ bound: UInt64) -> UInt64 { next() % bound }
 }

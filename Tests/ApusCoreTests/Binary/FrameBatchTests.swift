@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusModel
 import ApusWire
@@ -110,7 +111,7 @@ struct FrameBatchTests {
 
   @Test("Looking ahead finds the same frames as single steps", arguments: 0..<100)
   func walk(seed: UInt64) {
-    var random = SplitMix(seed: seed)
+    var random = SeededRandom(seed: seed)
     var stream: [UInt8] = []
     for _ in 0..<(1 + random.below(120)) {
       switch random.below(40) {

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import Testing
 
@@ -75,7 +76,7 @@ struct DeadlineWheelTests {
 
   @Test("Random deadlines are due in their seconds", arguments: 1...20 as ClosedRange<UInt64>)
   func walk(seed: UInt64) {
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     var now = UInt64.random(in: 0...1_000_000, using: &random)
     var wheel = DeadlineWheel(nowSeconds: now)
     var expected: [Int32: UInt64] = [:]

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusModel
 import Testing
@@ -52,7 +53,7 @@ struct Walker {
     model = ShardModel(devices: 3)
     diskFails = seed.isMultiple(of: 4)
     isCrowded = seed % 50 == 7
-    random = SeededRandom(state: seed)
+    random = SeededRandom(seed: seed)
     if seed.isMultiple(of: 3) { model.shard.retentions = [AppID(1): 2, AppID(3): 3] }
     for device in model.devices {
       model.connect(device)

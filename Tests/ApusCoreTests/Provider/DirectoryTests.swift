@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusModel
 import ApusWire
@@ -53,7 +54,7 @@ struct DirectoryTests {
   func manyApps() throws {
     var builder = DirectoryBuilder()
     builder.teams = [Team(id: World.team)]
-    var random = SeededRandom(state: 42)
+    var random = SeededRandom(seed: 42)
     var texts: [[UInt8]: AppID] = [:]
     for number in 1...3000 as ClosedRange<UInt32> {
       let length = Int.random(in: 1...60, using: &random)

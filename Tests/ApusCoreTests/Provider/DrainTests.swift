@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import Testing
 
@@ -108,7 +109,7 @@ struct DrainTests {
   @Test(
     "On every path each step occurs once, in order", arguments: 1...50 as ClosedRange<UInt64>)
   func walk(seed: UInt64) {
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     var drain = Drain()
     var now: Int64 = 1_000
     var actions: [Drain.Action] = []

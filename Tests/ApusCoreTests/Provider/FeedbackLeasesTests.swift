@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusModel
 import Testing
@@ -138,7 +139,7 @@ struct FeedbackLeasesTests {
     "Every row is in at most one lease, and free again after it",
     arguments: 1...20 as ClosedRange<UInt64>)
   func walk(seed: UInt64) throws {
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     var leases = FeedbackLeases(maximumRows: 12)
     var model = Model()
     let lists = [(Self.topic, Environment.production), (Self.topic, .development)]

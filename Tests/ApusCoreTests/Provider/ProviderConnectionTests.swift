@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusModel
 import Testing
@@ -268,7 +269,7 @@ struct ProviderTokenUpdateTests {
   @Test(
     "A provider that keeps to 20 minutes is never rejected", arguments: [1, 2, 3, 4, 5] as [UInt64])
   func disciplined(seed: UInt64) throws {
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     var driver = try Driver()
     var issued = now
     for step in 0..<2000 {

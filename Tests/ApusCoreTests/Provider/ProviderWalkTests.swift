@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import ApusModel
 import Testing
@@ -21,7 +22,7 @@ struct ProviderWalkTests {
 
   @Test("Trust follows from the rules on every path", arguments: 1...40 as ClosedRange<UInt64>)
   func walk(seed: UInt64) throws {
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     var driver = try Driver()
     var generation: UInt64 = 1
     var first: ProviderKey?

@@ -1,3 +1,4 @@
+import ApusRandom
 import ApusCore
 import Testing
 
@@ -77,7 +78,7 @@ struct RateLimitTests {
     "Never more events than the capacity plus the refill are allowed",
     arguments: [1, 2, 3, 4] as [UInt64])
   func walk(seed: UInt64) {
-    var random = SeededRandom(state: seed)
+    var random = SeededRandom(seed: seed)
     let capacity = Int.random(in: 1...20, using: &random)
     let refill = Int.random(in: 1...50, using: &random)
     let limit = RateLimit(capacity: capacity, refill: refill)

@@ -32,6 +32,7 @@ import Glibc
   }
 
   /// Changes the value and wakes all waiting threads.
+  @discardableResult
   package func notify<Result>(_ body: (inout Value) -> Result) -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer {
@@ -60,6 +61,23 @@ import Glibc
           tv_sec: Int(milliseconds / 1000), tv_nsec: Int(milliseconds % 1000) * 1_000_000)
         unsafe pthread_cond_timedwait(condition, mutex, &until)
       }
+    }
+  }
+}
+
+extension Monitor {
+  /// Waits for a value that another thread sets.
+  package func take<Wrapped>() -> Wrapped where Value == Wrapped? {
+    wait { value in value.map { .found($0) } ?? .wait(untilMilliseconds: nil) }
+  }
+
+  /// The same, for so long at most; nil if none was set.
+  package func take<Wrapped>(withinMilliseconds limit: Int64) -> Wrapped?
+  where Value == Wrapped? {
+    let deadline = monotonicMilliseconds() + limit
+    return wait { value in
+      value != nil || monotonicMilliseconds() >= deadline
+        ? .found(value) : .wait(untilMilliseconds: deadline)
     }
   }
 }
