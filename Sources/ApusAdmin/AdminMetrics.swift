@@ -77,7 +77,8 @@ struct AdminMetrics {
     }
     writer.family(
       "apus_streams_refused_total", .counter,
-      "Provider streams refused because other connections used all request slots.")
+      "Provider streams refused: other connections use the requests, or the connection has its most."
+    )
     for (index, worker) in workers.enumerated() {
       writer.sample(place(index), worker.refusedStreams)
     }

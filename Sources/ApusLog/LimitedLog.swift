@@ -56,7 +56,7 @@ extension Log {
       case .teamHasTooManyConnections: "team has too many connections"
       case .providerFloods: "provider ended for too many frames"
       case .providerTooSlow: "provider ended for being too slow"
-      case .streamsRefused: "streams refused, others have the requests"
+      case .streamsRefused: "streams refused"
       case .deviceWithoutCertificate: "device without certificate"
       case .deviceRefused: "device refused"
       case .deviceBrokeProtocol: "device broke the protocol"

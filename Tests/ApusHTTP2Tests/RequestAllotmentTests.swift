@@ -213,4 +213,41 @@ struct RequestAllotmentTests {
     for request in taken { pool.give(request) }
     #expect(pool.hasShrunk())
   }
+
+  @Test("Incomplete header blocks of an address have a bound for all its connections together")
+  func headerBytes() {
+    let pool = HTTP2RequestPool()
+    func open(_ party: RequestParty) -> (session: HTTP2ServerSession, isTaken: Bool) {
+      var configuration = HTTP2ServerSession.Configuration.untrusted
+      configuration.party = party
+      let session = HTTP2ServerSession(
+        configuration: configuration, pool: pool, nowMilliseconds: 0)
+      let fragment = frame(Kind.continuation, 0, stream: 1, literal("x", "y"))
+      let bytes =
+        preface + frame(Kind.settings) + frame(Kind.headers, 0, stream: 1, requestBlock())
+        + fragment + fragment + fragment
+      return (session, session.receive(bytes.span, nowMilliseconds: 0) == .ok)
+    }
+    var sessions: [HTTP2ServerSession] = []
+    while sessions.count < 2000 {
+      let (session, isTaken) = open(address(1))
+      guard isTaken else {
+        var output: [UInt8] = []
+        session.pendingOutput(into: &output, limit: .max)
+        #expect(GoAway(frames(output) ?? [])?.code == 0xb)
+        break
+      }
+      sessions.append(session)
+    }
+    // Four fifths of 2,048, three for each connection.
+    #expect(sessions.count > 500 && sessions.count < 2000)
+    #expect(open(address(2)).isTaken)
+    #expect(open(.team(high: 1, low: 0)).isTaken)
+    // A block that is complete counts no longer, nor does one whose connection has ended.
+    let end = frame(Kind.continuation, Flag.endHeaders, stream: 1, [])
+    #expect(sessions[0].receive(end.span, nowMilliseconds: 0) == .ok)
+    #expect(pool.openCount == 3 * (sessions.count - 1) + 1)
+    sessions = []
+    #expect(pool.openCount == 0)
+  }
 }

@@ -10,6 +10,8 @@ enum Flood: Sendable, Hashable {
   case idleFrames
   /// A header block that expands to more than any header section may have: a few bytes that repeat long table entries.
   case headerBlocks
+  /// Incomplete header blocks on all connections of the peer's address or team.
+  case headerBytes
 }
 
 /// Reads the frame headers of a connection's bytes ahead of the session, to bound the work that a peer can cause.

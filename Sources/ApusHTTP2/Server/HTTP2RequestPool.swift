@@ -10,7 +10,7 @@ package final class HTTP2RequestPool {
   private let keptCount: Int
   /// Memory for the text of the field being decoded.
   let texts = HeaderTexts()
-  /// Streams refused because the requests were allotted to others.
+  /// Streams refused, because others have the requests or because the connection has its most.
   package private(set) var refusedCount: UInt64 = 0
 
   /// - Parameter keptCount: Requests kept for reuse.
@@ -34,14 +34,20 @@ package final class HTTP2RequestPool {
 
   /// A request to fill; nil if none is available to a session with `held` requests.
   func take(_ account: Int32, held: Int) -> HTTP2Request? {
-    guard unsafe allotment.take(account, held: held) else {
-      refusedCount &+= 1
-      return nil
-    }
+    guard unsafe allotment.take(account, held: held) else { return nil }
     let request = unsafe free.popLast() ?? HTTP2Request()
     request.account = account
     return request
   }
+
+  func noteRefused() { refusedCount &+= 1 }
+
+  /// Counts a frame of an incomplete header block as a request; false if there is no room for it.
+  func takeHeaderFrame(_ account: Int32, held: Int) -> Bool {
+    unsafe allotment.take(account, held: held)
+  }
+
+  func giveHeaderFrame(_ account: Int32) { unsafe allotment.give(account) }
 
   /// The open request moves to another pool, or to another account.
   func leave(_ request: HTTP2Request) { unsafe allotment.give(request.account) }

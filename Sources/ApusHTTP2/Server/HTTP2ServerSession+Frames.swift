@@ -7,6 +7,9 @@ extension HTTP2ServerSession {
     var streamID: Int32
     var endsStream: Bool
     var bytes: [UInt8]
+    /// Frames beyond the first. Each counts as a request of the connection's account: so what all connections of an
+    /// address or a team hold of header bytes is bounded, too.
+    var countedFrames = 0
   }
 
   private static let largestWindow = 0x7fff_ffff
@@ -70,13 +73,23 @@ extension HTTP2ServerSession {
   }
 
   private func receiveContinuation(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
-    guard var block = openBlock.take() else { throw .connection(.protocolError) }
-    block.bytes.append(payload)
+    guard let held = openBlock?.countedFrames else { throw .connection(.protocolError) }
     guard head.has(FrameFlag.endHeaders) else {
-      openBlock = block
+      guard pool.takeHeaderFrame(account, held: held) else { throw .flood(.headerBytes) }
+      openBlock?.countedFrames += 1
+      openBlock?.bytes.append(payload)
       return
     }
+    giveHeaderFrames()
+    guard var block = openBlock.take() else { return }
+    block.bytes.append(payload)
     try receiveBlock(block.bytes.span, block.streamID, endsStream: block.endsStream)
+  }
+
+  /// The frames of an incomplete header block count no longer.
+  func giveHeaderFrames() {
+    for _ in 0..<(openBlock?.countedFrames ?? 0) { pool.giveHeaderFrame(account) }
+    openBlock?.countedFrames = 0
   }
 
   /// The content of HEADERS and DATA without the padding (section 6.1).

@@ -71,6 +71,7 @@ extension HTTP2ServerSession {
   }
 
   private func refuse(_ streamID: Int32) throws(Failure) {
+    pool.noteRefused()
     closedStreams.cutOff(streamID)
     try sendReset(streamID, .refusedStream)
   }

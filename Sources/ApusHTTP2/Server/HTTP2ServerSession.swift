@@ -129,6 +129,7 @@ package final class HTTP2ServerSession {
 
   deinit {
     guard account >= 0 else { return }
+    giveHeaderFrames()
     // Requests that the application still has are returned through the pool.
     while let request = unsafe completed.pop() { if request.slot < 0 { pool.give(request) } }
     while let request = timedOut.pop() { if request.slot < 0 { pool.give(request) } }
@@ -225,6 +226,7 @@ package final class HTTP2ServerSession {
     unsafe dropClosed(&completed)
     dropClosed(&timedOut)
     for request in unsafe openRequests { pool.leave(request) }
+    giveHeaderFrames()
     pool.closeAccount(account)
     account = -1
   }
@@ -247,6 +249,7 @@ package final class HTTP2ServerSession {
 
   /// The client has shown whose it is: its requests count as those of `party` from now on.
   package func change(to party: RequestParty) {
+    giveHeaderFrames()
     let former = account
     account = pool.openAccount(of: party)
     for request in unsafe openRequests {
