@@ -13,6 +13,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   case notADirectory(path: String)
   /// The directory, or the parent of the one to be created, is missing.
   case missing(path: String)
+  /// The directory was replaced by another one while the store was open.
+  case replaced(path: String)
   /// The operating system refuses access.
   case noPermission(path: String, detail: String)
   /// The file system is read-only: it was mounted so, or a disk fault made the kernel stop writing to it.
@@ -35,7 +37,7 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     switch self {
     case .unavailable, .overloaded, .closed: false
     case .locked, .newerVersion, .olderVersion, .notAStore, .notADirectory, .missing,
-      .noPermission, .readOnly, .diskFull, .corrupted, .inputOutput:
+      .replaced, .noPermission, .readOnly, .diskFull, .corrupted, .inputOutput:
       true
     }
   }
@@ -68,6 +70,9 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
       "\(path) is not a directory, or is below something that is not: use a directory"
     case .missing(let path):
       "the directory \(path) does not exist: create it, mount its file system, or use another"
+    case .replaced(let path):
+      "the directory \(path) was replaced while the store was open: put the original back, or "
+        + "restart the service to use the new one"
     case .noPermission(let path, let detail):
       "no permission to use the store \(path) (\(detail)): give the directory and its files to the "
         + "user that runs the program"

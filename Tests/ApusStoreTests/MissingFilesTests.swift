@@ -181,4 +181,65 @@ struct MissingFilesTests {
     // From now on it is complete.
     try RocksStore(path: scratch.path).close()
   }
+
+  // MARK: While the store is open
+
+  /// Writes small values, for which the engine needs no new file, until one is refused.
+  private func failure(of store: RocksStore) async throws -> StoreError {
+    let start = ContinuousClock.now
+    while ContinuousClock.now - start < .seconds(30) {
+      if let error = await commit(store, { $0.put(.meta, [9], [9]) }), error != .unavailable {
+        return error
+      }
+      try await Task.sleep(for: .milliseconds(20))
+    }
+    throw StoreError.closed
+  }
+
+  private func awaitRecovery(of store: RocksStore) async throws {
+    let start = ContinuousClock.now
+    while !store.isAvailable, ContinuousClock.now - start < .seconds(30) {
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    #expect(await commit(store) { $0.put(.meta, [9], [9]) } == nil)
+  }
+
+  private func openStore() throws -> RocksStore {
+    var options = RocksOptions()
+    options.retryMilliseconds = 1
+    options.maximumRetryMilliseconds = 5
+    return try RocksStore(path: scratch.path, options: options)
+  }
+
+  @Test("A directory that is moved away refuses writes, and accepts them when it is back")
+  func movedAway() async throws {
+    let store = try openStore()
+    defer { store.close() }
+    #expect(await commit(store) { $0.put(.meta, [1], [1]) } == nil)
+    let away = scratch.root + "/away"
+    try FileManager.default.moveItem(atPath: scratch.path, toPath: away)
+    #expect(try await failure(of: store) == .missing(path: scratch.path))
+    #expect(!FileManager.default.fileExists(atPath: scratch.path), "no new store in its place")
+    try FileManager.default.moveItem(atPath: away, toPath: scratch.path)
+    try await awaitRecovery(of: store)
+    #expect(try store.get(.meta, [1]) == [1])
+  }
+
+  @Test("A directory that is replaced by a copy refuses writes until the original is back")
+  func replaced() async throws {
+    let store = try openStore()
+    defer { store.close() }
+    #expect(await commit(store) { $0.put(.meta, [1], [1]) } == nil)
+    let away = scratch.root + "/away"
+    try FileManager.default.moveItem(atPath: scratch.path, toPath: away)
+    try FileManager.default.copyItem(atPath: away, toPath: scratch.path)
+    let error = try await failure(of: store)
+    #expect(error == .replaced(path: scratch.path))
+    #expect("\(error)".contains("restart the service"))
+    try await Task.sleep(for: .milliseconds(50))
+    #expect(!store.isAvailable)
+    try FileManager.default.removeItem(atPath: scratch.path)
+    try FileManager.default.moveItem(atPath: away, toPath: scratch.path)
+    try await awaitRecovery(of: store)
+  }
 }

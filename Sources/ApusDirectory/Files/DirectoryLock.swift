@@ -98,6 +98,7 @@ package struct DirectoryIdentity: Sendable {
     if now == place { return nil }
     return
       "the data directory \(path) was \(now == nil ? "deleted or moved" : "replaced") while the "
-      + "service runs; new data will be lost: put it back and restart the service"
+      + "service runs; notifications that must be stored are rejected: put it back, or restart the "
+      + "service"
   }
 }

@@ -110,6 +110,8 @@ private final class RocksCore: @unchecked Sendable {
   private var progress: StoreProgressKeeper
   /// Held from the first opening on.
   private var lock: Int32?
+  private var nextPresenceCheck = Deadline.after(milliseconds: 0)
+  private static let presenceMilliseconds: Int64 = 1000
   /// The buffer in which the commit thread merges groups.
   private var merged: [UInt8] = []
 
@@ -168,6 +170,7 @@ private final class RocksCore: @unchecked Sendable {
   private func open(creating: Bool) throws(StoreError) {
     let content = try directory.prepare(creating: creating)
     if lock == nil { lock = try directory.lock() }
+    if let lock { try directory.requireLocked(by: lock) }
     if !options.acceptsLoss { try progress.check() }
     // After the check, so that damage is found even if the store can only be read.
     try directory.requireWritable()
@@ -246,9 +249,22 @@ private final class RocksCore: @unchecked Sendable {
       syncs.add(1, ordering: .relaxed)
       groups.add(UInt64(submissions.count), ordering: .relaxed)
       progress.note()
+      try requirePresence()
       return nil
     } catch {
       return error
+    }
+  }
+
+  /// Fails if the directory was deleted, moved or replaced: the engine would go on writing to files that the next start
+  /// does not find. Looked at once a second.
+  private func requirePresence() throws(StoreError) {
+    guard let lock, nextPresenceCheck.isPast else { return }
+    nextPresenceCheck = .after(milliseconds: Self.presenceMilliseconds)
+    do throws(StoreError) { try directory.requireLocked(by: lock) } catch {
+      // The next write must not pass before the recovery has seen the directory again.
+      nextPresenceCheck = .after(milliseconds: 0)
+      throw error
     }
   }
 

@@ -96,6 +96,18 @@ struct StoreDirectory {
     throw error == EWOULDBLOCK ? .locked(path: path) : failure(error, "locking the store")
   }
 
+  /// Checks that the directory still is the one that `lock` returned `file` for.
+  func requireLocked(by file: Int32) throws(StoreError) {
+    var (locked, found) = (stat(), stat())
+    guard unsafe fstat(file, &locked) == 0 else { throw failure(errno, "looking at the lock") }
+    guard unsafe stat("\(path)/\(Self.formatFile)", &found) == 0 else {
+      throw failure(errno, "looking for \(Self.formatFile)")
+    }
+    if locked.st_dev != found.st_dev || locked.st_ino != found.st_ino {
+      throw .replaced(path: path)
+    }
+  }
+
   // MARK: The format file
 
   private var temporaryName: String { Self.temporaryName(for: Self.formatFile) }
