@@ -145,6 +145,13 @@ def output_of(*arguments):
     return run.stdout
 
 
+def shuffled(items):
+    """The same order in each run."""
+    items = list(items)
+    random.Random(1).shuffle(items)
+    return items
+
+
 class Bench:
     """A service in a scratch folder, with its authorities and devices."""
 
@@ -192,8 +199,7 @@ class Bench:
             check(fleet.child.wait(600) == 0 and complete(), f"the devices did not register. {fleet.tail()}")
         else:
             fleet.wait_until(complete, "all devices connected", 600)
-        tokens = self.tokens_file.read_text().split()
-        random.Random(1).shuffle(tokens)
+        tokens = shuffled(self.tokens_file.read_text().split())
         self.tokens_file.write_text("".join(f"{token}\n" for token in tokens))
         self.use_tokens(tokens)
         return fleet
