@@ -15,10 +15,10 @@ struct RunningService: AdministeredService {
   let loader: TrustLoader
 
   var workerCount: Int { workers.count }
-  var notificationBytes: Int { workers.first?.commons.memory.usedBytes ?? 0 }
+  var notificationBytes: Int { workers.first?.context.shared.memory.usedBytes ?? 0 }
   var notificationByteLimit: Int { configuration.memoryMegabytes << 20 }
   var isEphemeral: Bool { configuration.isEphemeral }
-  var connectionFigures: ConnectionFigures { workers.first?.commons.gate.figures ?? .init() }
+  var connectionFigures: ConnectionFigures { workers.first?.context.shared.gate.figures ?? .init() }
   var staleness: TrustStaleness? { loader.staleness }
 
   func workerFacts() -> [WorkerFacts] {
@@ -26,13 +26,13 @@ struct RunningService: AdministeredService {
   }
 
   func topicCounters() -> [TopicCounters] {
-    workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
+    workers.flatMap { worker in worker.ask { $0.devices.counters() } }.added()
   }
 
   func rejections() -> [Reason: UInt64] {
     var total: [Reason: UInt64] = [:]
     for worker in workers + acceptors {
-      let counters = worker.ask { $0.shard.ledger.rejections }
+      let counters = worker.ask { $0.devices.ledger.rejections }
       for reason in Reason.allCases { total[reason, default: 0] += counters[reason] }
     }
     return total
@@ -40,12 +40,12 @@ struct RunningService: AdministeredService {
 
   func deadTokenPushes() -> DeadTokenPushes {
     workers.reduce(DeadTokenPushes()) { sum, worker in
-      sum + worker.ask { $0.shard.shard.deadTokenPushes }
+      sum + worker.ask { $0.devices.shard.deadTokenPushes }
     }
   }
 
   func enrolmentRefusals() -> [(reason: String, number: UInt64)] {
-    workers.first?.commons.enrolment?.refusals() ?? []
+    workers.first?.context.shared.enrolment?.refusals() ?? []
   }
 
   func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] {
@@ -66,29 +66,29 @@ extension Worker {
   /// What the administration is told.
   fileprivate var facts: WorkerFacts {
     var facts = WorkerFacts()
-    facts.connections = connectionCounts
-    facts.ended = ended
-    facts.refusedForDescriptors = listeningSockets.refusedForDescriptors
-    facts.rests = listeningSockets.rests
-    facts.halfOpenHandshakes = untrustedWork.halfOpenCount
-    facts.openRequests = openRequests.count
-    facts.refusedStreams = requestPool.refusedCount
-    facts.inboxDepth = inboxDepth
-    facts.sessions = shard.shard.sessions
+    facts.connections = connections.counts
+    facts.ended = context.ended
+    facts.refusedForDescriptors = connections.listening.refusedForDescriptors
+    facts.rests = connections.listening.rests
+    facts.halfOpenHandshakes = connections.untrustedWork.halfOpenCount
+    facts.openRequests = providers.openRequests.count
+    facts.refusedStreams = providers.requestPool.refusedCount
+    facts.inboxDepth = router.inboxDepth
+    facts.sessions = devices.shard.sessions
     facts.dormancy = dormant.dormancy
-    facts.stored = shard.shard.counters.storedCount
-    facts.latencies = latencies
+    facts.stored = devices.shard.counters.storedCount
+    facts.latencies = context.latencies
     return facts
   }
 
   fileprivate func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] {
     var seen: [DeviceKey: DeviceSighting] = [:]
-    for id in devices where owns(id) {
+    for id in devices where context.owns(id) {
       for environment in Environment.allCases {
         let key = DeviceKey(id: id, environment: environment)
         if let slot = dormant.slot(of: key) {
           seen[key] = sighting(dormant.rows[Int(slot)])
-        } else if let device = shard.cache.peek(key) {
+        } else if let device = self.devices.cache.peek(key) {
           seen[key] = sighting(device)
         }
       }
@@ -100,18 +100,19 @@ extension Worker {
   private func sighting(_ row: borrowing DormantRow) -> DeviceSighting {
     DeviceSighting(
       session: .init(address: row.peer.description, power: row.power, inFlight: 0, waiting: 0),
-      lastSeenMilliseconds: wallMilliseconds)
+      lastSeenMilliseconds: context.wallMilliseconds)
   }
 
   private func sighting(_ device: Device) -> DeviceSighting {
     let session = device.session.map { session in
       DeviceSighting.Session(
-        address: connection(at: device.connectionSlot)?.peer.description, power: session.power,
+        address: connections.connection(at: device.connectionSlot)?.peer.description,
+        power: session.power,
         inFlight: session.inFlightCount,
         waiting: session.queuedCount + session.heldBackCount)
     }
     return DeviceSighting(
       session: session,
-      lastSeenMilliseconds: session == nil ? device.lastSeenMilliseconds : wallMilliseconds)
+      lastSeenMilliseconds: session == nil ? device.lastSeenMilliseconds : context.wallMilliseconds)
   }
 }

@@ -82,7 +82,7 @@ package final class Service {
       dataDirectory, configuration.enrolment, days: configuration.deviceDays, audit,
       log: configuration.log)
     self.enrolment = enrolment
-    let commons = Commons(
+    let shared = SharedState(
       configuration: configuration, store: store, order: order,
       gate: ConnectionGate(
         capacity: configuration.connectionCapacity ?? ConnectionGate.descriptorCapacity()),
@@ -93,13 +93,14 @@ package final class Service {
           nowMilliseconds: EventLoop.wallClockMilliseconds()),
       audit: audit, expiries: expiries, enrolment: enrolment,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
-    let workers = (0..<count).map { Worker(index: $0, commons: commons, trust: trust) }
+    let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
     self.workers = workers
     // A development service's listener belongs to the worker that serves it, and nobody attacks it.
     let acceptors =
       configuration.interceptor == nil
-      ? workers.map {
-        Worker(index: count + $0.index, acceptsFor: $0, commons: commons, trust: trust)
+      ? (0..<count).map {
+        Worker(
+          index: count + $0, of: count, servingIndex: $0, shared: shared, trust: trust)
       } : []
     self.acceptors = acceptors
     self.audit = audit
@@ -125,7 +126,7 @@ package final class Service {
       let opening = try LedgerOpening(
         store, workers: count, acceptors: acceptors.count,
         journals: Self.journals(configuration, dataDirectory, workers: count))
-      for worker in everyone { try worker.shard.restore(opening) }
+      for worker in everyone { try worker.devices.restore(opening) }
     } catch {
       store.close()
       throw error
@@ -271,12 +272,12 @@ package final class Service {
 
   /// Connections of all kinds, over all workers.
   package func connectionCount() -> Int {
-    everyone.reduce(0) { $0 + $1.ask { $0.connectionCount } }
+    everyone.reduce(0) { $0 + $1.ask { $0.connections.count } }
   }
 
   /// What notifications take in memory, as far as the workers' turns have ended.
   package func notificationBytes() -> Int {
-    workers.reduce(0) { $0 + $1.ask { $0.shard.shard.memory.ownBytes } }
+    workers.reduce(0) { $0 + $1.ask { $0.devices.shard.memory.ownBytes } }
   }
 
   /// How many devices are dormant.
@@ -291,7 +292,7 @@ package final class Service {
   package func counts() -> [DeliveryState: UInt64] {
     var total: [DeliveryState: UInt64] = [:]
     for worker in workers {
-      let counts = worker.ask { $0.shard.counts }
+      let counts = worker.ask { $0.devices.counts }
       for state in DeliveryState.allCases {
         total[state, default: 0] += counts[Int(state.rawValue)]
       }
@@ -326,7 +327,7 @@ package final class Service {
     for worker in workers + acceptors { worker.ask { $0.beginDrain() } }
     awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
     for worker in everyone { worker.ask { $0.finishDrain() } }
-    awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.shard.stop() } }
+    awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.devices.stop() } }
     // Its answers ask workers and store, so it goes before them.
     admin?.stop()
     store.close()

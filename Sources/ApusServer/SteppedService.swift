@@ -23,8 +23,8 @@ package final class SteppedService {
   ///   - workerLoops: One for each worker.
   ///   - acceptorLoops: One for each worker's acceptor.
   ///   - seed: What the ids of notifications are made from.
-  ///   - sharesFeedbackDesk: False breaks the rule that a row of feedback goes to one reader at a time, for simulations
-  ///     that are to notice.
+  ///   - sharesFeedbackLeases: False breaks the rule that a row of feedback goes to one reader at a time, for
+  ///     simulations that are to notice.
   ///   - findsDormant: False breaks the rule that a dormant device is woken for whoever looks for it, likewise.
   ///   - recordsUnended: False breaks the rule that what a crash ended has an end in the ledger, likewise.
   package init(
@@ -32,7 +32,7 @@ package final class SteppedService {
     trust: Trust,
     store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
     workerLoops: [EventLoop], acceptorLoops: [EventLoop], seed: UInt64,
-    sharesFeedbackDesk: Bool = true, findsDormant: Bool = true,
+    sharesFeedbackLeases: Bool = true, findsDormant: Bool = true,
     recordsUnended: Bool = true
   ) throws {
     self.listeners = listeners.map { listener, context in
@@ -41,20 +41,21 @@ package final class SteppedService {
         authorities: trust.authorities(of: listener.kind), addresses: listener.addresses,
         rules: listener.rules)
     }
-    let commons = Commons(
+    let shared = SharedState(
       configuration: configuration, store: store, order: order, audit: AuditLog(path: nil),
       expiries: ExpiryWatch(log: configuration.log))
     let workers = workerLoops.enumerated().map { index, loop in
-      var commons = commons
-      if !sharesFeedbackDesk { commons.feedback = FeedbackDesk() }
+      var shared = shared
+      if !sharesFeedbackLeases { shared.feedback = SharedFeedbackLeases() }
       return Worker(
-        index: index, commons: commons, trust: trust, loop: loop,
+        index: index, of: workerLoops.count, shared: shared, trust: trust, loop: loop,
         ids: RandomIDs(seed: seed &+ UInt64(index)))
     }
-    let acceptors = zip(workers, acceptorLoops).map { worker, loop in
-      let index = workers.count + worker.index
+    let acceptors = acceptorLoops.enumerated().map { served, loop in
+      let index = workers.count + served
       return Worker(
-        index: index, acceptsFor: worker, commons: commons, trust: trust, loop: loop,
+        index: index, of: workers.count, servingIndex: served, shared: shared, trust: trust,
+        loop: loop,
         ids: RandomIDs(seed: seed &+ UInt64(index)))
     }
     for worker in acceptors + workers {
@@ -67,7 +68,7 @@ package final class SteppedService {
       let opening = try LedgerOpening(
         store, workers: workers.count, acceptors: acceptors.count, journals: journals,
         recordsUnended: recordsUnended)
-      for worker in everyone { try worker.shard.restore(opening) }
+      for worker in everyone { try worker.devices.restore(opening) }
     } catch {
       dismantle()
       throw error
@@ -78,7 +79,7 @@ package final class SteppedService {
   package func accept(_ descriptor: Int32, from peer: SocketAddress, listener: Int, acceptor: Int) {
     let listener = listeners[listener]
     let acceptor = acceptors[acceptor]
-    acceptor.loop.perform { acceptor.accept(descriptor, peer, listener) }
+    acceptor.loop.perform { acceptor.connections.accept(descriptor, peer, listener) }
   }
 
   /// Swaps what everybody is judged by.
@@ -88,7 +89,7 @@ package final class SteppedService {
 
   /// Whether every worker judges by the directory of that generation.
   package func isUnder(generation: UInt64) -> Bool {
-    everyone.allSatisfy { $0.trust.directory.generation == generation }
+    everyone.allSatisfy { $0.context.trust.directory.generation == generation }
   }
 
   // MARK: The end
@@ -107,7 +108,7 @@ package final class SteppedService {
 
   package var hasConnectionsToDrain: Bool { everyone.contains { $0.hasConnectionsToDrain } }
 
-  package var connectionCount: Int { everyone.reduce(0) { $0 + $1.connectionCount } }
+  package var connectionCount: Int { everyone.reduce(0) { $0 + $1.connections.count } }
 
   /// Cuts what is left.
   package func finishDrain() {
@@ -116,7 +117,7 @@ package final class SteppedService {
 
   /// Has everything written that is to be written; true when nothing is left.
   package func stopWriting() -> Bool {
-    for worker in everyone { worker.loop.perform { _ = worker.shard.stop() } }
+    for worker in everyone { worker.loop.perform { _ = worker.devices.stop() } }
     return isQuiet
   }
 
@@ -129,7 +130,7 @@ package final class SteppedService {
 
   /// As `Service.topicCounters()`.
   package func topicCounters() -> [TopicCounters] {
-    workers.flatMap { $0.shard.counters() }.added()
+    workers.flatMap { $0.devices.counters() }.added()
   }
 
   /// As `Service.dormancy()`.
@@ -139,17 +140,17 @@ package final class SteppedService {
 
   /// How many connections were ended for a limit.
   package func ended(for limit: ConnectionLimit) -> UInt64 {
-    everyone.reduce(0) { $0 + $1.ended[limit] }
+    everyone.reduce(0) { $0 + $1.context.ended[limit] }
   }
 
   /// Whether everything that was decided is durable and said.
   package var isQuiet: Bool {
-    everyone.allSatisfy { $0.shard.isQuiet && !$0.shard.hasWork }
+    everyone.allSatisfy { $0.devices.isQuiet && !$0.devices.hasWork }
   }
 
   /// Whether, besides, nothing that failed is to be tried again.
   package var isSettled: Bool {
-    isQuiet && everyone.allSatisfy { !$0.shard.shard.hasRetries && $0.shard.shard.doubt == nil }
+    isQuiet && everyone.allSatisfy { !$0.devices.shard.hasRetries && $0.devices.shard.doubt == nil }
   }
 
   /// The largest of what has a limit.
@@ -162,8 +163,8 @@ package final class SteppedService {
   package func extent() -> Extent {
     var extent = Extent()
     for worker in everyone {
-      extent.openRequests = max(extent.openRequests, worker.openRequests.count)
-      extent.connections += worker.connectionCount
+      extent.openRequests = max(extent.openRequests, worker.providers.openRequests.count)
+      extent.connections += worker.connections.count
       extent.unsentBytes = max(extent.unsentBytes, worker.largestUnsent)
     }
     return extent
@@ -173,6 +174,6 @@ package final class SteppedService {
 extension Worker {
   /// Bytes that the connection which has most of them waiting has not got rid of.
   fileprivate var largestUnsent: Int {
-    connections.reduce(0) { max($0, $1?.unsentByteCount ?? 0) }
+    connections.awakeConnections.reduce(0) { max($0, $1.unsentByteCount) }
   }
 }

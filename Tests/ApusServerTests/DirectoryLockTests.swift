@@ -116,15 +116,30 @@ struct DirectoryLockTests {
 
   // MARK: A missing directory
 
-  @Test("A running service reports that its directory is missing")
+  @Test("A service without its directory says so, rejects what it would store, and recovers")
   func gone() throws {
     let lines = Mutex<[String]>([])
     let service = try TestService(
-      directory, .init { $0.logSink = { line in lines.withLock { $0.append(line) } } })
+      directory,
+      .init {
+        $0.isEphemeral = false
+        $0.logSink = { line in lines.withLock { $0.append(line) } }
+      })
     defer { service.stop() }
+    let (_, token) = try service.absentDevice()
+    let provider = try service.provider()
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+    func status() throws -> Int? {
+      usleep(20_000)
+      return try provider.exchange(headers, body: Array(#"{"aps":{"alert":"x"}}"#.utf8)).status
+    }
+    #expect(try status() == 200)
     try FileManager.default.moveItem(atPath: data.path, toPath: data.path + ".away")
     try waitUntil("the line of the log") {
       lines.withLock { $0.contains { $0.contains("data directory lost") } }
     }
+    try waitUntil("a rejection") { (try? status()) == 503 }
+    try FileManager.default.moveItem(atPath: data.path + ".away", toPath: data.path)
+    try waitUntil("acceptance") { (try? status()) == 200 }
   }
 }

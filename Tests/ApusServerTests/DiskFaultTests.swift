@@ -237,17 +237,19 @@ struct DiskFaultServiceTests {
         == ["before", "after"].map(DiskBench.payload))
   }
 
-  @Test("With an unreadable disk the service does not start, and reports what failed")
-  func unreadable() throws {
+  @Test(
+    "If no file of the store can be opened, the service does not start, and reports what failed",
+    arguments: [DiskFault.Kind.gone, .noDescriptors])
+  func unreadable(kind: DiskFault.Kind) throws {
     let bench = try DiskBench()
     try bench.start()
     bench.stop()
-    let fault = DiskFault(.gone, below: bench.directory.data.storePath)
+    let fault = DiskFault(kind, below: bench.directory.data.storePath)
     let error = #expect(throws: StoreError.self) { try bench.start() }
-    for words in [bench.directory.data.storePath, DiskFault.Kind.gone.text, "check the disk"] {
+    for words in [bench.directory.data.storePath, kind.text, "check the disk"] {
       #expect(error.map { "\($0)" }?.contains(words) == true, "\(String(describing: error))")
     }
-    fault.end()
+    #expect(fault.end() > 0)
     try bench.start()
   }
 }

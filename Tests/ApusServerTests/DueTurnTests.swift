@@ -20,15 +20,15 @@ struct DueTurnTests {
     configuration.isEphemeral = true
     let audit = AuditLog(path: nil)
     let store = MemoryStore()
-    let commons = Commons(
+    let shared = SharedState(
       configuration: configuration, store: store, order: try AcceptanceOrder(store: store) { _ in },
       audit: audit, expiries: ExpiryWatch(log: configuration.log))
     let trust = try TrustLoader(
       directory.data, allowsES512: false, audit, log: configuration.log
     ).load()
-    let worker = Worker(index: 0, commons: commons, trust: trust)
+    let worker = Worker(index: 0, of: 1, shared: shared, trust: trust)
     worker.connect(to: [worker])
-    try worker.shard.restore(LedgerOpening(store, workers: 1, journals: LedgerJournals()))
+    try worker.devices.restore(LedgerOpening(store, workers: 1, journals: LedgerJournals()))
     return worker
   }
 
@@ -39,23 +39,23 @@ struct DueTurnTests {
     // Nothing is sent, so any context will do.
     let listener = ServiceListener(
       kind: .provider, environment: .production, context: try Shared.service.providerContext(),
-      authorities: worker.trust.authorities(of: .provider), addresses: [], rules: .standard)
+      authorities: worker.context.trust.authorities(of: .provider), addresses: [], rules: .standard)
     var peers: [Int32] = []
     defer { for peer in peers { close(peer) } }
     for _ in 0..<Self.count {
       var pair: [Int32] = [-1, -1]
       try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
       peers.append(pair[1])
-      worker.accept(pair[0], .loopbackIPv4(port: 1), listener)
+      worker.connections.accept(pair[0], .loopbackIPv4(port: 1), listener)
     }
-    var left = worker.connectionCount
+    var left = worker.connections.count
     try #require(left == Self.count)
     var most = 0
     let endTurn = worker.loop.onTurnEnd
     worker.loop.onTurnEnd = {
       endTurn?()
-      most = max(most, left - worker.connectionCount)
-      left = worker.connectionCount
+      most = max(most, left - worker.connections.count)
+      left = worker.connections.count
       if left == 0 { worker.loop.stop() }
     }
     worker.loop.run()

@@ -79,16 +79,16 @@ final class SteppedBench {
     var configuration = ServerConfiguration(dataDirectory: directory.data.path, listeners: [])
     configuration.isEphemeral = true
     let audit = AuditLog(path: nil)
-    var commons = Commons(
+    var shared = SharedState(
       configuration: configuration, store: store,
       order: try AcceptanceOrder(store: store) { _ in }, audit: audit,
       expiries: ExpiryWatch(log: configuration.log))
-    commons.enrolment = enrolment
+    shared.enrolment = enrolment
     let trust = try directory.data.trust(generation: 1, allowsES512: false)
     loop = EventLoop(name: "stepped", simulated: network)
-    worker = Worker(index: 0, commons: commons, trust: trust, loop: loop)
+    worker = Worker(index: 0, of: 1, shared: shared, trust: trust, loop: loop)
     worker.connect(to: [worker])
-    try worker.shard.restore(LedgerOpening(store, workers: 1, journals: LedgerJournals()))
+    try worker.devices.restore(LedgerOpening(store, workers: 1, journals: LedgerJournals()))
     let contexts = ListenerContexts(
       directory: directory.data, configuration: configuration,
       revocations: Revocations(trust.directory), ticketKeys: TicketKeys())
@@ -126,10 +126,10 @@ final class SteppedBench {
   }
 
   /// A peer that has connected, and sent nothing.
-  func connect() -> Int32 {
+  func connect(from peer: SocketAddress = .loopbackIPv4(port: 1)) -> Int32 {
     lastDescriptor += 1
     network.lines[lastDescriptor] = SteppedNetwork.Line()
-    worker.accept(lastDescriptor, .loopbackIPv4(port: 1), listener)
+    worker.connections.accept(lastDescriptor, peer, listener)
     run()
     return lastDescriptor
   }

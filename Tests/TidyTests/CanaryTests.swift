@@ -50,6 +50,25 @@ struct CanaryTests {
     #expect(LayerRule.findings(in: swift(text, in: target + "/A.swift")).isEmpty)
   }
 
+  @Test(
+    "A reference that points up or sideways is found, and one that points down is not",
+    arguments: [
+      ("Shared", "let worker: Worker", 1),
+      ("Provider", "func push(to device: CourierConnection?) {}", 1),
+      ("Worker", "let device: [CourierConnection] = []", 0),
+      ("Courier", "// Worker", 0),
+      ("New", "let value = 1", 1),
+    ])
+  func folders(folder: String, text: String, count: Int) {
+    let files = [
+      swift("final class Worker {}", in: "ApusServer/Worker/Worker.swift"),
+      swift(
+        "package final class CourierConnection: A {}", in: "ApusServer/Courier/Courier.swift"),
+      swift(text, in: "ApusServer/\(folder)/File.swift"),
+    ]
+    #expect(FolderRule.findings(in: files).count == count)
+  }
+
   @Test("A finding names the file, the line and the remedy")
   func findingText() throws {
     let file = swift("\nimport ApusModel\nimport Dispatch\n", in: "ApusWire/A.swift")

@@ -17,6 +17,15 @@ struct TidyTests {
     #expect(Set(LayerRule.table.keys).subtracting(Repository.targets).isEmpty)
   }
 
+  @Test("References between the folders of ApusServer point down")
+  func folders() { expectNone(FolderRule.findings(in: Repository.sources)) }
+
+  @Test("Each folder of the order exists")
+  func folderOrder() {
+    let files = Repository.sources.filter { $0.target == FolderRule.target }
+    #expect(Set(FolderRule.order) == Set(files.compactMap(FolderRule.folder)))
+  }
+
   @Test("`unsafe` occurs only in layers that own C handles")
   func unsafeWords() { expectNone(Repository.sources.flatMap(UnsafeRule.findings)) }
 

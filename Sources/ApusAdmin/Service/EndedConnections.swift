@@ -10,6 +10,8 @@ package enum ConnectionLimit: String, Sendable, CaseIterable {
   case flood
   /// An HTTP/2 client took too long to send a frame, or to let a response through.
   case frameTime = "frame_time"
+  /// The peer sent something that its protocol does not allow, or a frame that is too long.
+  case brokenProtocol = "protocol"
   /// A provider sent too many requests that were rejected.
   case errors
   /// The peer did not read what was sent to it.

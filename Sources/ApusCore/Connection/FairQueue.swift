@@ -18,15 +18,27 @@ package struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable 
   }
 
   /// Removes the first element of the line whose turn it is.
-  package mutating func popFirst() -> Element? {
-    guard let key = turns.popFirst(), let element = lines[key]?.popFirst() else { return nil }
-    if lines[key]?.isEmpty == false {
-      turns.append(key)
-    } else {
-      lines[key] = nil
+  package mutating func popFirst() -> Element? { popFirst { _ in true } }
+
+  /// Removes the first element of the next line that may have a turn. Lines that may not are skipped, each at the cost
+  /// of a step.
+  package mutating func popFirst(where mayHaveTurn: (Key) -> Bool) -> Element? {
+    for _ in 0..<turns.count {
+      guard let key = turns.popFirst() else { return nil }
+      guard mayHaveTurn(key) else {
+        turns.append(key)
+        continue
+      }
+      let element = lines[key]?.popFirst()
+      if lines[key]?.isEmpty == false {
+        turns.append(key)
+      } else {
+        lines[key] = nil
+      }
+      // Frees the memory after a burst.
+      if isEmpty { lines = [:] }
+      return element
     }
-    // Frees the memory after a burst.
-    if isEmpty { lines = [:] }
-    return element
+    return nil
   }
 }

@@ -22,20 +22,11 @@ package struct Grant: Sendable, Hashable {
   }
 }
 
-/// The outcome of step 5 for one request.
-package enum Authentication: Sendable, Hashable {
-  case trusted(Grant)
-  case refused(Refusal)
-  /// The token, at this range of the authorization field, is new on this connection: the driver reads it, verifies its
-  /// signature, and calls `verified` or `verificationFailed`.
-  case needsVerification(token: Range<Int>)
-}
-
 /// The peer of a provider's HTTP/2 connection: the rules of "Establishing a token-based connection to APNs" and
 /// "Establishing a certificate-based connection to APNs" over a connection's life.
 ///
 /// A noncopyable value without I/O or clock: trust belongs to one connection. The driver calls
-/// ``authenticate(_:directory:nowSeconds:)`` for every request.
+/// ``authenticate(_:directory:nowSeconds:verify:)`` for every request.
 package struct ProviderConnection: ~Copyable, Sendable {
   /// That of the listener.
   package let environment: Environment
@@ -95,47 +86,43 @@ package struct ProviderConnection: ~Copyable, Sendable {
   /// The topic of requests without one.
   package var defaultTopic: [UInt8]? { certificate?.defaultTopic }
 
-  /// Decides whether the credential of a request is valid.
+  /// Decides whether the credential of a request is valid, and returns what it permits.
+  ///
+  /// - Parameter verify: Reads a provider token that is new on this connection, and verifies its signature with the key
+  ///   from `directory.verificationKey`. If it throws, earlier trust remains.
   package mutating func authenticate(
-    _ fields: borrowing RequestFields, directory: Directory, nowSeconds: Int64
-  ) -> Authentication {
-    if let certificate { return authenticate(certificate, directory) }
+    _ fields: borrowing RequestFields, directory: Directory, nowSeconds: Int64,
+    verify: (_ token: Span<UInt8>) throws(Refusal) -> VerifiedToken
+  ) throws(Refusal) -> Grant {
+    if let certificate { return try authenticate(certificate, directory) }
     let field = fields.value(.authorization)
     if current.came(as: field) {
-      return recheckCurrent(directory: directory, nowSeconds: nowSeconds)
-    }
-    if spare.came(as: field) {
-      return judgeSpare(directory: directory, nowSeconds: nowSeconds)
-    }
-    switch BearerField(field) {
-    // MissingProviderToken: no certificate, and the authorization field is missing or has no token.
-    case .missing: return .refused(Refusal(.authorizationMissing))
-    case .notBearer: return .refused(Refusal(.authorizationNotBearer))
-    case .token(let range):
-      guard range.count <= Limits.providerTokenBytes else {
-        return .refused(Refusal(.token(.tooLong)))
+      if let grant = try recheckCurrent(directory: directory, nowSeconds: nowSeconds) {
+        return grant
       }
-      return .needsVerification(token: range)
+    } else if spare.came(as: field) {
+      if let grant = try judgeSpare(directory: directory, nowSeconds: nowSeconds) { return grant }
     }
-  }
-
-  /// The driver verified the signature with the key from `directory.verificationKey`.
-  package mutating func verified(
-    _ token: VerifiedToken, fields: borrowing RequestFields, directory: Directory,
-    nowSeconds: Int64
-  ) -> Authentication {
-    guard let key = directory.key(token.keyID) else {
-      return .refused(Refusal(.unknownKey(token.keyID)))
-    }
-    spare.field.set(fields.value(.authorization))
+    let token = try verify(field.extracting(Self.tokenRange(in: field)))
+    guard let key = directory.key(token.keyID) else { throw Refusal(.unknownKey(token.keyID)) }
+    spare.field.set(field)
     spare.token = token
     spare.publicKey = key.publicKey
-    return judgeSpare(directory: directory, nowSeconds: nowSeconds)
+    guard let grant = try judgeSpare(directory: directory, nowSeconds: nowSeconds) else {
+      throw Refusal(.token(.malformed))
+    }
+    return grant
   }
 
-  /// The driver could not read the token, or its signature is invalid. Earlier trust remains.
-  package func verificationFailed(_ fault: TokenFault) -> Authentication {
-    .refused(Refusal(.token(fault)))
+  private static func tokenRange(in field: Span<UInt8>) throws(Refusal) -> Range<Int> {
+    switch BearerField(field) {
+    // MissingProviderToken: no certificate, and the authorization field is missing or has no token.
+    case .missing: throw Refusal(.authorizationMissing)
+    case .notBearer: throw Refusal(.authorizationNotBearer)
+    case .token(let range):
+      guard range.count <= Limits.providerTokenBytes else { throw Refusal(.token(.tooLong)) }
+      return range
+    }
   }
 
   /// The last Unix second in which the certificate is valid; nil without a certificate.
@@ -174,10 +161,10 @@ package struct ProviderConnection: ~Copyable, Sendable {
 extension ProviderConnection {
   private mutating func authenticate(
     _ certificate: CertificateCredential, _ directory: Directory
-  ) -> Authentication {
+  ) throws(Refusal) -> Grant {
     if generation != directory.generation { examineCertificate(certificate, directory) }
-    if let explanation = certificateExplanation { return .refused(Refusal(explanation)) }
-    return .trusted(Grant(team: certificate.team, scope: .certificate))
+    if let explanation = certificateExplanation { throw Refusal(explanation) }
+    return Grant(team: certificate.team, scope: .certificate)
   }
 
   private mutating func examineCertificate(
@@ -192,78 +179,54 @@ extension ProviderConnection {
 // MARK: - Tokens
 
 extension ProviderConnection {
-  /// Decides on the last trusted token: under the same directory only time can change the result.
+  /// Decides on the last trusted token: under the same directory only time can change the result. Nil if the key has
+  /// changed since it verified the signature.
   @inline(__always)
   private mutating func recheckCurrent(
     directory: Directory, nowSeconds: Int64
-  ) -> Authentication {
+  ) throws(Refusal) -> Grant? {
     guard generation == directory.generation, let grant = currentGrant else {
-      return judgeCurrent(directory: directory, nowSeconds: nowSeconds)
+      let key = try judge(current, directory: directory, nowSeconds: nowSeconds)
+      return key.map { trust($0, directory: directory) }
     }
     if let explanation = current.token.ageExplanation(nowSeconds: nowSeconds) {
-      return .refused(Refusal(explanation))
+      throw Refusal(explanation)
     }
-    return .trusted(grant)
+    return grant
   }
 
-  private mutating func judgeCurrent(
-    directory: Directory, nowSeconds: Int64
-  ) -> Authentication {
-    switch judge(current, directory: directory, nowSeconds: nowSeconds) {
-    case .refused(let refusal): .refused(refusal)
-    case .outdated(let token): .needsVerification(token: token)
-    case .good(let key): trust(key, directory: directory)
-    }
-  }
-
-  /// A rejected token does not replace the current one: it stays the spare.
+  /// A rejected token does not replace the current one: it stays the spare. Nil if the key has changed since it
+  /// verified the signature.
   private mutating func judgeSpare(
     directory: Directory, nowSeconds: Int64
-  ) -> Authentication {
+  ) throws(Refusal) -> Grant? {
     // After the clock was set back, the next token must not be delayed for longer than the rule says.
     changedSeconds = min(changedSeconds, nowSeconds)
-    switch judge(spare, directory: directory, nowSeconds: nowSeconds) {
-    case .refused(let refusal): return .refused(refusal)
-    case .outdated(let token): return .needsVerification(token: token)
-    case .good(let key):
-      if currentGrant == nil || !spare.token.isSameIssue(as: current.token) {
-        changedSeconds = clockAfter(spare.token, nowSeconds: nowSeconds)
-      }
-      swap(&current, &spare)
-      if firstKey == nil { firstKey = key }
-      isTrusted = true
-      return trust(key, directory: directory)
+    guard let key = try judge(spare, directory: directory, nowSeconds: nowSeconds) else {
+      return nil
     }
+    if currentGrant == nil || !spare.token.isSameIssue(as: current.token) {
+      changedSeconds = clockAfter(spare.token, nowSeconds: nowSeconds)
+    }
+    swap(&current, &spare)
+    if firstKey == nil { firstKey = key }
+    isTrusted = true
+    return trust(key, directory: directory)
   }
 
-  private mutating func trust(_ key: ProviderKey, directory: Directory) -> Authentication {
+  private mutating func trust(_ key: ProviderKey, directory: Directory) -> Grant {
     let grant = Grant(team: key.team, scope: key.isTeamScoped ? .team : .key(key.id))
     currentGrant = grant
     generation = directory.generation
-    return .trusted(grant)
+    return grant
   }
 
-  private enum Judgement {
-    case refused(Refusal)
-    /// The key has changed since it verified the signature.
-    case outdated(Range<Int>)
-    case good(ProviderKey)
-  }
-
+  /// Nil if the key has changed since it verified the signature.
   private func judge(
     _ checked: CheckedToken, directory: Directory, nowSeconds: Int64
-  ) -> Judgement {
-    do {
-      let key = try examine(checked.token, directory: directory, nowSeconds: nowSeconds)
-      if key.publicKey != checked.publicKey,
-        case .token(let range) = BearerField(checked.field.span)
-      {
-        return .outdated(range)
-      }
-      return .good(key)
-    } catch {
-      return .refused(error)
-    }
+  ) throws(Refusal) -> ProviderKey? {
+    let key = try examine(checked.token, directory: directory, nowSeconds: nowSeconds)
+    return key.publicKey == checked.publicKey ? key : nil
   }
 
   /// The decision table for a token with a valid signature, from top to bottom.

@@ -68,14 +68,14 @@ extension ShardDriver {
 
   private func record(_ key: DeviceKey, once: Bool) throws(StoreError) -> DeviceRecord? {
     let bytes = DeviceRecord.key(key.id, key.environment)
-    guard let value = try worker.store.get(.devices, key: bytes.span, once: once) else {
+    guard let value = try context.store.get(.devices, key: bytes.span, once: once) else {
       return nil
     }
     do {
       return try DeviceRecord(decoding: value.span)
     } catch {
       throw .corrupted(
-        path: worker.configuration.dataDirectory,
+        path: context.configuration.dataDirectory,
         detail: "record of device \(key.id.text): \(error)")
     }
   }
@@ -87,7 +87,7 @@ extension ShardDriver {
   }
 
   private func remember(_ device: Device) -> Device {
-    device.retiredMilliseconds = worker.trust.directory.retiredMilliseconds(of: device.key.id)
+    device.retiredMilliseconds = context.trust.directory.retiredMilliseconds(of: device.key.id)
     cache.insert(device)
     return device
   }
@@ -95,7 +95,7 @@ extension ShardDriver {
   /// Wakes the device and returns it, if it was dormant.
   private func awakened(_ key: DeviceKey) -> Device? {
     guard let slot = dormant.slot(of: key) else { return nil }
-    worker.wake(slot)
+    host?.wakeDevice(at: slot)
     return cache.peek(key)
   }
 
@@ -109,7 +109,7 @@ extension ShardDriver {
     let device = try device(key)
     cache.keep(device)
     if device.session != nil {
-      shard.disconnect(device, loopMilliseconds: worker.loop.nowMilliseconds)
+      shard.disconnect(device, loopMilliseconds: context.loop.nowMilliseconds)
     }
     shard.connect(device, slot: slot)
     if device.keyFingerprint != fingerprint || device.issuedSeconds < issuedSeconds {
@@ -121,8 +121,8 @@ extension ShardDriver {
   }
 
   func disconnect(_ device: Device) {
-    shard.disconnect(device, loopMilliseconds: worker.loop.nowMilliseconds)
-    device.lastSeenMilliseconds = worker.wallMilliseconds
+    shard.disconnect(device, loopMilliseconds: context.loop.nowMilliseconds)
+    device.lastSeenMilliseconds = context.wallMilliseconds
     cache.letGo(device)
   }
 }

@@ -12,14 +12,12 @@ extension ShardDriver {
       try loadStored(device)
       let (stored, more) = try storedNotifications(of: device)
       shard.drained(
-        device, stored, more: more, loopMilliseconds: worker.loop.nowMilliseconds)
-      if stored.isEmpty, !more, let connection = worker.connection(at: device.connectionSlot) {
-        connection.nothingStored()
-      }
+        device, stored, more: more, loopMilliseconds: context.loop.nowMilliseconds)
+      if stored.isEmpty, !more { host?.nothingStored(at: device.connectionSlot) }
     } catch {
       // The notifications stay where they are, and the store is asked again.
-      worker.logUnreadable(.mailbox, of: device.key.id, error)
-      shard.drainFailed(device, loopMilliseconds: worker.loop.nowMilliseconds)
+      context.logUnreadable(.mailbox, of: device.key.id, error)
+      shard.drainFailed(device, loopMilliseconds: context.loop.nowMilliseconds)
     }
   }
 
@@ -31,16 +29,16 @@ extension ShardDriver {
       guard device.pendingWrites == 0 else { return }
       try loadStored(device)
       let key = place.encoded()
-      guard let value = try worker.store.get(.mailbox, key: key.span),
+      guard let value = try context.store.get(.mailbox, key: key.span),
         let notification = notification(from: value.span, at: place)
       else { return }
-      if notification.isExpired(atSeconds: worker.wallSeconds) {
+      if notification.isExpired(atSeconds: context.wallSeconds) {
         shard.expired(notification, of: device)
       }
       shard.release(notification)
     } catch {
       // The store comes by it again.
-      worker.logUnreadable(.mailbox, of: place.device, error)
+      context.logUnreadable(.mailbox, of: place.device, error)
     }
   }
 
@@ -50,13 +48,13 @@ extension ShardDriver {
   ) throws(StoreError) -> (stored: [Notification], more: Bool) {
     var found: [Notification] = []
     let prefix = device.key.id.storeKey
-    try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
+    try context.store.scan(.mailbox, prefix: prefix.span) { key, value in
       guard let place = try? MailboxKey(decoding: key),
         place.environment == device.key.environment
       else { return true }
       guard let state = device.registration[place.topic]?.state, state.flows else { return true }
       guard let notification = notification(from: value, at: place) else { return true }
-      if notification.isExpired(atSeconds: worker.wallSeconds) {
+      if notification.isExpired(atSeconds: context.wallSeconds) {
         shard.expired(notification, of: device)
         shard.release(notification)
       } else if isOutlived(notification, device) {
@@ -75,7 +73,7 @@ extension ShardDriver {
 
   /// Whether its token is of an installation of the app that is gone. Tokens of a key that was removed tell nothing.
   private func isOutlived(_ notification: Notification, _ device: Device) -> Bool {
-    guard let claims = worker.sealer.open(notification.token), claims.generation != 0,
+    guard let claims = context.sealer.open(notification.token), claims.generation != 0,
       let current = device.registration[claims.topic]?.generation
     else { return false }
     return claims.generation != current
@@ -88,7 +86,7 @@ extension ShardDriver {
       notification.fill(from: stored, in: value, at: place)
       return notification
     } catch {
-      worker.logUnreadable(.notification, of: place.device, error)
+      context.logUnreadable(.notification, of: place.device, error)
       return nil
     }
   }

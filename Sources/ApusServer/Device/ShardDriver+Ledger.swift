@@ -18,12 +18,12 @@ extension ShardDriver {
 
   /// Goes on where an earlier run stopped.
   func restore(_ opening: LedgerOpening) throws(StoreError) {
-    let configuration = worker.configuration
+    let configuration = context.configuration
     ledger = try opening.ledger(
-      for: worker.index, configuration, milliseconds: worker.wallMilliseconds,
+      for: context.index, configuration, milliseconds: context.wallMilliseconds,
       counters: &shard.counters)
     shard.recordsEvents = configuration.ledger != .off
-    for facts in opening.superseded(for: worker.index) { shard.endTraced(facts) }
+    for facts in opening.superseded(for: context.index) { shard.endTraced(facts) }
   }
 
   // MARK: What is stored
@@ -33,7 +33,7 @@ extension ShardDriver {
     guard !device.knowsStored else { return }
     var found: [StoredFacts] = []
     let prefix = device.key.id.storeKey
-    try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
+    try context.store.scan(.mailbox, prefix: prefix.span) { key, value in
       // What cannot be read is reported by the drain.
       if let place = try? MailboxKey(decoding: key), place.environment == device.key.environment,
         let stored = try? StoredNotification(decoding: value)
@@ -54,7 +54,7 @@ extension ShardDriver {
       let value: [UInt8]?
       do {
         let key = place.encoded()
-        value = try worker.store.get(.mailbox, key: key.span)
+        value = try context.store.get(.mailbox, key: key.span)
       } catch {
         // Still away: what is about to be written is refused for the same reason.
         return
@@ -72,24 +72,24 @@ extension ShardDriver {
   func gatherLedger() {
     if !shard.writtenEvents.isEmpty { showWritten() }
     guard !shard.events.isEmpty else { return }
-    ledger.writer.record(shard.events, milliseconds: worker.wallMilliseconds)
-    worker.configuration.ledgerWatcher?.noted(
-      shard.events, milliseconds: worker.wallMilliseconds)
+    ledger.writer.record(shard.events, milliseconds: context.wallMilliseconds)
+    context.configuration.ledgerWatcher?.noted(
+      shard.events, milliseconds: context.wallMilliseconds)
     shard.events.removeAll(keepingCapacity: true)
     if ledger.writer.takeJournalOverflow() {
-      worker.log.limited(
-        .warning, .journalFull, atMilliseconds: worker.loop.nowMilliseconds
+      context.log.limited(
+        .warning, .journalFull, atMilliseconds: context.loop.nowMilliseconds
       ) { [] }
     }
     let dropped = ledger.writer.takeDroppedLines()
     guard dropped > 0 else { return }
-    worker.log(.error, "ledger lines lost while the store fails", .number("lines", dropped))
+    context.log(.error, "ledger lines lost while the store fails", .number("lines", dropped))
   }
 
   /// These lines are in the ledger already: they were written with their group.
   private func showWritten() {
-    worker.configuration.ledgerWatcher?.noted(
-      shard.writtenEvents, milliseconds: worker.wallMilliseconds)
+    context.configuration.ledgerWatcher?.noted(
+      shard.writtenEvents, milliseconds: context.wallMilliseconds)
     shard.writtenEvents.removeAll(keepingCapacity: true)
   }
 
@@ -97,7 +97,7 @@ extension ShardDriver {
   func ledgerSecondPassed() {
     guard !ledger.isGivenUp else { return }
     ledger.isDue =
-      !isLedgerQuiet || ledger.writer.needsUpkeep(milliseconds: worker.wallMilliseconds)
+      !isLedgerQuiet || ledger.writer.needsUpkeep(milliseconds: context.wallMilliseconds)
   }
 
   /// Whether a group is due for the ledger or the counters alone.
@@ -134,7 +134,7 @@ extension ShardDriver {
       try loadStored(of: unknown, ids)
     } catch {
       // The group is about to fail for the same reason.
-      worker.logUnreadable(.mailbox, of: unknown[0].key.id, error)
+      context.logUnreadable(.mailbox, of: unknown[0].key.id, error)
     }
   }
 
@@ -142,7 +142,7 @@ extension ShardDriver {
   private func loadStored(of devices: [Device], _ ids: [DeviceID]) throws(StoreError) {
     var found: [(device: Int, facts: StoredFacts)] = []
     found.reserveCapacity(devices.count)
-    try worker.store.scanMailbox(of: ids) { index, key, value in
+    try context.store.scanMailbox(of: ids) { index, key, value in
       // What cannot be read is reported by the drain.
       if let place = try? MailboxKey(decoding: key),
         place.environment == devices[index].key.environment,
@@ -164,7 +164,7 @@ extension ShardDriver {
 
   /// Adds lines and counters to the group of `entries`, so that what is durable is in them.
   func writeLedger(_ entries: [GroupEntry]) {
-    let number = UInt16(worker.index)
+    let number = UInt16(context.index)
     var value = ledger.value
     ledger.value = []
     for key in ledger.staleKeys { group.delete(.meta, key: key.span) }
@@ -188,7 +188,7 @@ extension ShardDriver {
     }
     gatherLedger()
     ledger.writer.seal(
-      into: &group, milliseconds: worker.wallMilliseconds, groupEvents: shard.groupEvents)
+      into: &group, milliseconds: context.wallMilliseconds, groupEvents: shard.groupEvents)
     shard.groupEvents.removeAll(keepingCapacity: true)
     ledger.value = value
     ledger.isDue = false

@@ -34,7 +34,7 @@ extension ShardDriver {
     var left = ReadAhead.pageRows
     var read: [DeviceKey] = []
     do {
-      try worker.store.scan(.devices, prefix: Span(), from: cursor.span) { key, value in
+      try context.store.scan(.devices, prefix: Span(), from: cursor.span) { key, value in
         guard left > 0 else {
           next = key.copied()
           return false
@@ -52,7 +52,7 @@ extension ShardDriver {
 
   /// Keeps the device, and returns its key if it was not known.
   private func remember(_ keyBytes: Span<UInt8>, _ value: Span<UInt8>) -> DeviceKey? {
-    guard let key = try? DeviceRecord.decode(key: keyBytes), worker.owns(key.device) else {
+    guard let key = try? DeviceRecord.decode(key: keyBytes), context.owns(key.device) else {
       return nil
     }
     let place = DeviceKey(id: key.device, environment: key.environment)
@@ -69,7 +69,7 @@ extension ShardDriver {
     var place = 0
     var left = ReadAhead.pageNotifications
     let start = first.id.storeKey
-    try worker.store.scan(.mailbox, prefix: Span(), from: start.span) { key, _ in
+    try context.store.scan(.mailbox, prefix: Span(), from: start.span) { key, _ in
       guard let id = try? MailboxKey(decoding: key).device.rawValue else {
         left = 0
         return false

@@ -9,19 +9,18 @@ extension ShardDriver {
   ///
   /// Dead tokens, refused connects and the end of a live connection are due at once; the rest takes its turn.
   func directoryReplaced(_ previous: Directory) {
-    shard.retentions = worker.trust.directory.retentions
-    let retired = worker.trust.directory.retirements
+    shard.retentions = context.trust.directory.retentions
+    let retired = context.trust.directory.retirements
     guard !retired.isEmpty || !previous.retirements.isEmpty else { return }
-    for id in previous.retirements.keys where retired[id] == nil && worker.owns(id) {
+    for id in previous.retirements.keys where retired[id] == nil && context.owns(id) {
       for device in known(id) { device.retiredMilliseconds = nil }
     }
-    let fresh = retired.filter { previous.retirements[$0.key] != $0.value && worker.owns($0.key) }
+    let fresh = retired.filter { previous.retirements[$0.key] != $0.value && context.owns($0.key) }
     for (id, since) in fresh {
       for device in known(id) {
-        let slot = device.connectionSlot
-        let connection = device.session == nil ? nil : worker.connection(at: slot)
+        let slot = device.session == nil ? nil : device.connectionSlot
         shard.retire(device, sinceMilliseconds: since)
-        connection?.retire()
+        if let slot { host?.deviceRetired(at: slot) }
       }
     }
     retirements.append(fresh.keys)
@@ -35,14 +34,14 @@ extension ShardDriver {
 
   /// Lets the tokens of some retired devices be noted, and what is stored for them be removed.
   func purgeRetired() {
-    while let id = retirements.next(atSeconds: worker.nowSeconds) {
+    while let id = retirements.next(atSeconds: context.nowSeconds) {
       for environment in Environment.allCases {
         do {
           // One that is retired no more is left as it is.
           shard.purge(try device(DeviceKey(id: id, environment: environment)))
         } catch {
           // The next start comes back to it.
-          worker.logUnreadable(.record, of: id, error)
+          context.logUnreadable(.record, of: id, error)
         }
       }
     }
@@ -55,7 +54,7 @@ extension ShardDriver {
     let prefix = device.key.id.storeKey
     do {
       try loadStored(device)
-      try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
+      try context.store.scan(.mailbox, prefix: prefix.span) { key, value in
         guard let place = try? MailboxKey(decoding: key),
           place.environment == device.key.environment
         else { return true }
@@ -69,7 +68,7 @@ extension ShardDriver {
       }
     } catch {
       // The next start comes back to it.
-      worker.logUnreadable(.mailbox, of: device.key.id, error)
+      context.logUnreadable(.mailbox, of: device.key.id, error)
     }
     shard.purged(device, stored, unreadable: unreadable)
   }

@@ -7,11 +7,21 @@ import ApusStore
 import ApusTrust
 import ApusWire
 
-/// Carries out what the shard decides: reads and writes the store, and wakes connections.
-final class ShardDriver {
-  /// Strong, as the way through an unowned reference costs a retain and a release each time; `Worker.dismantle` ends
-  /// the cycle.
-  let worker: Worker
+/// What the devices ask of their worker.
+protocol DeviceHost: AnyObject {
+  /// Recreates the objects of a dormant device.
+  func wakeDevice(at slot: Int32)
+  /// Tells the device of a connection that nothing is stored for it.
+  func nothingStored(at slot: Int32)
+  /// Ends the connection of a device that was retired.
+  func deviceRetired(at slot: Int32)
+}
+
+/// Carries out what the shard decides: reads and writes the store, and says which connections have something to send.
+final class ShardDriver: @unchecked Sendable {
+  let context: WorkerContext
+  /// Strong; `dismantle` ends the cycle.
+  var host: (any DeviceHost)?
   let order: AcceptanceOrder
   let dormant: DormantDevices
   private let memory: MemoryTotal
@@ -29,6 +39,7 @@ final class ShardDriver {
   private var gatheringTimer: LoopTimer?
   private var gathering = Gathering()
   private(set) var isStopping = false
+  private var hasPausedProviders = false
   var ledger = WorkerLedger(
     writer: LedgerWriter(
       worker: 0, mode: .off, bounds: LedgerBounds(milliseconds: 0, bytes: 0),
@@ -39,30 +50,30 @@ final class ShardDriver {
   var readAhead: ReadAhead?
 
   /// - Parameter cacheByteCount: bytes of what is remembered of devices that are not connected.
-  init(worker: Worker, cacheByteCount: Int) {
-    self.worker = worker
+  init(_ context: WorkerContext, _ dormant: DormantDevices, cacheByteCount: Int) {
+    self.context = context
+    self.dormant = dormant
     cache = DeviceCache(
-      byteCount: cacheByteCount, needsIDs: worker.configuration.ledger != .off)
-    order = worker.order
-    dormant = worker.dormant
-    memory = worker.commons.memory
+      byteCount: cacheByteCount, needsIDs: context.configuration.ledger != .off)
+    order = context.shared.order
+    memory = context.shared.memory
     shard = Shard(
-      lingerMilliseconds: worker.configuration.lingerMilliseconds,
-      unregisterGraceMilliseconds: worker.configuration.unregisterGraceSeconds * 1000,
-      memoryBytes: worker.configuration.memoryMegabytes << 20)
-    let configuration = worker.configuration
+      lingerMilliseconds: context.configuration.lingerMilliseconds,
+      unregisterGraceMilliseconds: context.configuration.unregisterGraceSeconds * 1000,
+      memoryBytes: context.configuration.memoryMegabytes << 20)
+    let configuration = context.configuration
     shard.requestLimit =
       configuration.requestsPerTokenPerSecond > 0
       ? RateLimit(
         capacity: configuration.requestsPerToken, refill: configuration.requestsPerTokenPerSecond)
       : nil
-    group = worker.store.makeGroup()
+    group = context.store.makeGroup()
     // The timer only has to begin a turn: every turn ends in `sealIfDue`.
-    lingerTimer = LoopTimer(loop: worker.loop) {}
-    gatheringTimer = LoopTimer(loop: worker.loop) {}
-    shard.retentions = worker.trust.directory.retentions
-    retirements.append(worker.trust.directory.retirements.keys.filter(worker.owns))
-    readAhead = ReadAhead(loop: worker.loop) { [unowned self] in readOn() }
+    lingerTimer = LoopTimer(loop: context.loop) {}
+    gatheringTimer = LoopTimer(loop: context.loop) {}
+    shard.retentions = context.trust.directory.retentions
+    retirements.append(context.trust.directory.retirements.keys.filter(context.owns))
+    readAhead = ReadAhead(loop: context.loop) { [unowned self] in readOn() }
   }
 
   /// Nothing lingers any more: every group is written at once. True when nothing is left to write.
@@ -73,21 +84,28 @@ final class ShardDriver {
     return isQuiet
   }
 
+  func dismantle() {
+    host = nil
+    (lingerTimer, gatheringTimer, readAhead) = (nil, nil, nil)
+  }
+
   // MARK: From providers
 
   func takeNotification() -> Notification {
-    if shard.freeNotificationCount == 0, let more = worker.depot.take() { shard.adopt(more) }
+    if shard.freeNotificationCount == 0, let more = context.shared.notificationPool.take() {
+      shard.adopt(more)
+    }
     return shard.takeNotification()
   }
 
   /// Leaves to the other workers what this one will not need soon.
   private func returnSurplus() {
     while shard.freeNotificationCount >= Self.mostFreeNotifications {
-      worker.depot.put(shard.surrender(NotificationDepot.batchCount))
+      context.shared.notificationPool.put(shard.surrender(NotificationPool.batchCount))
     }
   }
 
-  private static let mostFreeNotifications = 4 * NotificationDepot.batchCount
+  private static let mostFreeNotifications = 4 * NotificationPool.batchCount
 
   /// Returns the verdict where it is there at once; else it comes by `takeVerdicts`. Both clocks are the caller's, who
   /// knows them.
@@ -111,7 +129,7 @@ final class ShardDriver {
     do {
       return try device(judging: claims)
     } catch {
-      worker.logUnreadable(.record, of: claims.device, error)
+      context.logUnreadable(.record, of: claims.device, error)
       return nil
     }
   }
@@ -125,13 +143,13 @@ final class ShardDriver {
   func secondPassed() {
     ledgerSecondPassed()
     shard.retry()
-    while let dropped = shard.nextDropped(nowMilliseconds: worker.wallMilliseconds) {
+    while let dropped = shard.nextDropped(nowMilliseconds: context.wallMilliseconds) {
       do {
         shard.graceIsOver(
-          dropped.topic, of: try device(dropped.device), nowMilliseconds: worker.wallMilliseconds)
+          dropped.topic, of: try device(dropped.device), nowMilliseconds: context.wallMilliseconds)
       } catch {
         // The next push to the token finds it dead.
-        worker.logUnreadable(.record, of: dropped.device.id, error)
+        context.logUnreadable(.record, of: dropped.device.id, error)
       }
     }
     purgeRetired()
@@ -146,41 +164,44 @@ final class ShardDriver {
 
   func clearVerdicts() { shard.verdicts.removeAll(keepingCapacity: true) }
 
+  /// A push to a dead token, which its topic's feedback list will name.
+  func noteDead(_ token: DeadToken) { shard.deadTokens.append(token) }
+
   // MARK: From devices
 
   func filter(_ device: Device, lists: [TopicKey: TopicState]) {
-    shard.filter(device, lists: lists, nowMilliseconds: worker.wallMilliseconds)
+    shard.filter(device, lists: lists, nowMilliseconds: context.wallMilliseconds)
   }
 
   func generationForToken(of topic: TopicKey, on device: Device) -> UInt16 {
-    shard.generationForToken(of: topic, on: device, nowMilliseconds: worker.wallMilliseconds)
+    shard.generationForToken(of: topic, on: device, nowMilliseconds: context.wallMilliseconds)
   }
 
   func acknowledge(_ device: Device, messageID: UInt32, status: UInt8) {
     guard
       let accepted = shard.acknowledge(
         device, messageID: messageID, status: status,
-        loopMilliseconds: worker.loop.nowMilliseconds)
+        loopMilliseconds: context.loop.nowMilliseconds)
     else { return }
-    worker.latencies.delivery.add(milliseconds: worker.wallMilliseconds - accepted)
+    context.latencies.delivery.add(milliseconds: context.wallMilliseconds - accepted)
   }
 
   func setPower(_ power: PowerState, _ device: Device) {
-    shard.setPower(power, device, loopMilliseconds: worker.loop.nowMilliseconds)
+    shard.setPower(power, device, loopMilliseconds: context.loop.nowMilliseconds)
   }
 
   func keepAlive(_ device: Device) {
-    shard.radioIsInUse(device, loopMilliseconds: worker.loop.nowMilliseconds)
+    shard.radioIsInUse(device, loopMilliseconds: context.loop.nowMilliseconds)
   }
 
   /// A time that a session waits for has come.
   func deadlineReached(_ device: Device) {
-    shard.deadlineReached(device, loopMilliseconds: worker.loop.nowMilliseconds)
+    shard.deadlineReached(device, loopMilliseconds: context.loop.nowMilliseconds)
   }
 
   func nextToSend(_ device: Device) -> Delivery? {
     shard.nextToSend(
-      device, nowSeconds: worker.wallSeconds, loopMilliseconds: worker.loop.nowMilliseconds)
+      device, nowSeconds: context.wallSeconds, loopMilliseconds: context.loop.nowMilliseconds)
   }
 
   /// Everything ready was sent: goes on with what waits in the store alone.
@@ -188,8 +209,8 @@ final class ShardDriver {
 
   // MARK: The turn's end
 
-  /// Fetches what is to be drained, and wakes the connections of devices that have something to be sent.
-  func work() {
+  /// Fetches what is to be drained, and calls `write` with the slot of each connection that has something to send.
+  func work(write: (Int32) -> Void) {
     while !shard.drains.isEmpty {
       let devices = shard.drains
       shard.drains.removeAll(keepingCapacity: true)
@@ -200,10 +221,8 @@ final class ShardDriver {
     guard mayWakeConnections() else { return }
     for device in shard.dirty {
       device.isDirty = false
-      guard device.session != nil, device.connectionSlot >= 0,
-        let connection = worker.connection(at: device.connectionSlot)
-      else { continue }
-      worker.markDirty(connection)
+      guard device.session != nil, device.connectionSlot >= 0 else { continue }
+      write(device.connectionSlot)
     }
     shard.dirty.removeAll(keepingCapacity: true)
     shard.joinedCount = 0
@@ -214,8 +233,18 @@ final class ShardDriver {
     shard.memory.learn(usedBytes: memory.adding(shard.memory.takeUnreported()))
   }
 
-  /// Notifications that one provider connection may have undecided before nothing more is read from it.
-  var undecidedCount: Int { shard.memory.undecidedCount }
+  /// Whether memory is too scarce to read more from a provider connection that has so many notifications undecided.
+  func mustPause(undecided count: Int) -> Bool {
+    guard count >= shard.memory.undecidedCount else { return false }
+    hasPausedProviders = true
+    return true
+  }
+
+  /// Whether a provider connection was not read because memory was scarce, since this was last asked.
+  func takePauses() -> Bool {
+    defer { hasPausedProviders = false }
+    return hasPausedProviders
+  }
 
   /// Whether notifications for devices wait for more of them.
   var isGathering: Bool { gathering.isOn }
@@ -223,7 +252,7 @@ final class ShardDriver {
   private func mayWakeConnections() -> Bool {
     let action = gathering.turnEnds(
       devices: shard.dirty.count, joined: shard.joinedCount,
-      nowMilliseconds: worker.loop.nowMilliseconds)
+      nowMilliseconds: context.loop.nowMilliseconds)
     if action == .beginToWait {
       gatheringTimer?.start(afterMilliseconds: Gathering.milliseconds)
     }
@@ -237,18 +266,18 @@ final class ShardDriver {
     returnSurplus()
     gatherLedger()
     for dead in shard.deadTokens {
-      feedback.note(dead, token: dead.token ?? worker.sealer.seal(dead.claims))
+      feedback.note(dead, token: dead.token ?? context.sealer.seal(dead.claims))
     }
     shard.deadTokens.removeAll(keepingCapacity: true)
     guard sealed.isEmpty else { return }
     shard.trimGroup()
-    let now = worker.loop.nowMilliseconds
+    let now = context.loop.nowMilliseconds
     let isOtherDue = isLedgerDue || feedback.isDue(loopMilliseconds: now)
     guard !shard.isGroupEmpty || isOtherDue else { return }
     if isStopping || isOtherDue || shard.isGroupDue(nowMilliseconds: now) {
       seal()
     } else if lingerTimer?.isActive == false {
-      lingerTimer?.start(afterMilliseconds: worker.configuration.lingerMilliseconds)
+      lingerTimer?.start(afterMilliseconds: context.configuration.lingerMilliseconds)
     }
   }
 
@@ -261,8 +290,7 @@ final class ShardDriver {
     settleDoubts()
     var entries = freeEntryLists.popLast() ?? []
     let number = shard.sealGroup(
-      into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
-    warm(entries)
+      into: &entries, nowMilliseconds: context.loop.nowMilliseconds, all: isStopping)
     orderPuts(of: entries)
     loadStored(for: entries)
     let count = entries.count
@@ -271,20 +299,20 @@ final class ShardDriver {
     writeFeedback()
     writeLedger(entries)
     sealed.append((number, entries))
-    let worker = worker
-    worker.store.commit(renewing: &group) { error in
-      worker.loop.perform { worker.shard.committed(error) }
+    let loop = context.loop
+    context.store.commit(renewing: &group) { [self] error in
+      loop.perform { self.committed(error) }
     }
   }
 
   private func writeFeedback() {
-    let now = worker.loop.nowMilliseconds
+    let now = context.loop.nowMilliseconds
     guard feedback.isDue(loopMilliseconds: now) else { return }
     do {
-      try feedback.seal(into: &group, store: worker.store)
+      try feedback.seal(into: &group, store: context.store)
     } catch {
       feedback.committed(succeeded: false, loopMilliseconds: now)
-      worker.log.limited(.error, .feedbackUnreadable, atMilliseconds: now) {
+      context.log.limited(.error, .feedbackUnreadable, atMilliseconds: now) {
         [.text("reason", "\(error)")]
       }
     }
@@ -292,15 +320,14 @@ final class ShardDriver {
 
   private func committed(_ error: StoreError?) {
     if let error {
-      worker.log.limited(.error, .groupRefused, atMilliseconds: worker.loop.nowMilliseconds) {
+      context.log.limited(.error, .groupRefused, atMilliseconds: context.loop.nowMilliseconds) {
         [.text("reason", "\(error)")]
       }
     }
     feedback.committed(
-      succeeded: error == nil, loopMilliseconds: worker.loop.nowMilliseconds)
+      succeeded: error == nil, loopMilliseconds: context.loop.nowMilliseconds)
     ledgerCommitted(succeeded: error == nil)
     var (number, entries) = sealed.removeFirst()
-    warm(entries)
     shard.committed(
       entries, number: number, succeeded: error == nil, isInDoubt: error?.isInDoubt ?? false)
     entries.removeAll(keepingCapacity: true)

@@ -19,9 +19,7 @@ import ApusWire
 /// provider that stops in the middle resets the connection, because unread bytes cause a reset.
 ///
 /// Used on its worker's thread only, except while the store reports the removal of rows.
-@safe final class FeedbackConnection: @unchecked Sendable {
-  private let connection: Connection
-  private let worker: Worker
+@safe final class FeedbackConnection: ConnectionDriver, @unchecked Sendable {
   private let list: FeedbackTopic
   private let lease: FeedbackLeases.ID
   /// How many of the leased rows were written to the connection.
@@ -38,14 +36,13 @@ import ApusWire
   private static let rowsPerPage = 40 * Limits.feedbackTuplesPerWrite
 
   /// Nil if the certificate is not accepted here or names no topic: then there is no list to read.
-  init?(_ connection: Connection) {
-    self.connection = connection
-    worker = connection.worker
+  init?(reading connection: Connection) {
+    let context = connection.context
     do throws(Refusal) {
       sender = try BinarySender(
-        certificate: BinaryProvider.credential(connection),
+        certificate: connection.certificateCredential(),
         environment: connection.listener.environment, rules: .standard,
-        directory: worker.trust.directory)
+        directory: context.trust.directory)
       list = FeedbackTopic(
         topic: try sender.requiredTopic().key, environment: sender.environment)
     } catch {
@@ -56,14 +53,28 @@ import ApusWire
       (sender, list) = (reader, named)
     }
     let list = list
-    lease = worker.feedback.withLeases { $0.open(list.topic, list.environment) }
+    lease = context.feedback.withLeases { $0.open(list.topic, list.environment) }
+    super.init(connection)
     setDeadline()
+    connection.markDirty()
+  }
+
+  /// In lenient mode, for a certificate that the strict service would refuse: the list of the topic that it names, no
+  /// matter which team has the app. Nil if no app has the topic.
+  private static func lenientReader(_ connection: Connection) -> (BinarySender, FeedbackTopic)? {
+    let context = connection.context
+    guard context.configuration.interceptor?.isLenient == true else { return nil }
+    let sender = BinarySender(
+      unexamined: try? connection.certificateCredential(),
+      environment: connection.listener.environment, rules: .standard)
+    guard let topic = sender.namedTopic(in: context.trust.directory) else { return nil }
+    return (sender, FeedbackTopic(topic: topic, environment: sender.environment))
   }
 
   // MARK: Writing
 
   /// Writes whole tuples, a few per TLS record: some readers lose tuples in larger records.
-  func flush() -> Connection.Ending {
+  override func flush() -> Connection.Ending {
     while connection.mayWrite {
       let rows = leasedRows
       if written < rows.count {
@@ -80,17 +91,17 @@ import ApusWire
   /// The rows of this connection's lease, written or not.
   private var leasedRows: [FeedbackLeases.Row] {
     let lease = lease
-    return worker.feedback.withLeases { $0.rows(of: lease) }
+    return context.feedback.withLeases { $0.rows(of: lease) }
   }
 
   private func write(_ rows: ArraySlice<FeedbackLeases.Row>) {
-    worker.scratch.removeAll(keepingCapacity: true)
+    context.scratch.removeAll(keepingCapacity: true)
     for row in rows {
       let token = row.token.bytes
-      worker.scratch.append(
+      context.scratch.append(
         feedbackTuple: token.span, timeSeconds: UInt32(clamping: row.milliseconds / 1000))
     }
-    connection.encrypt(worker.scratch, count: worker.scratch.count)
+    connection.encrypt(context.scratch, count: context.scratch.count)
     written = rows.endIndex
   }
 
@@ -98,13 +109,13 @@ import ApusWire
   private func leaseMore() {
     var page: [FeedbackRow] = []
     do {
-      try worker.store.feedbackRows(of: list, after: last, limit: Self.rowsPerPage, into: &page)
+      try context.store.feedbackRows(of: list, after: last, limit: Self.rowsPerPage, into: &page)
     } catch {
-      worker.log(.error, "feedback list unreadable", .text("reason", "\(error)"))
+      context.log(.error, "feedback list unreadable", .text("reason", "\(error)"))
     }
     last = page.last ?? last
     let (lease, offered) = (lease, page)
-    let isFull = worker.feedback.withLeases { leases in
+    let isFull = context.feedback.withLeases { leases in
       for row in offered {
         _ = leases.take(row.token, milliseconds: row.milliseconds, for: lease)
       }
@@ -116,24 +127,26 @@ import ApusWire
   // MARK: Trust
 
   /// Called when a time limit of the connection was reached: its certificate may have expired.
-  func deadlineReached() {
-    if let end = sender.notAfterSeconds, worker.certificateSeconds > end { trustChanged() }
+  override func deadlineReached() {
+    if let end = sender.notAfterSeconds, context.certificateSeconds > end { judgeTrust() }
     setDeadline()
   }
 
   /// A reader that takes nothing is the connection's concern.
   private func setDeadline() {
-    connection.deadlineSeconds = sender.notAfterSeconds.map(worker.secondAfter) ?? .max
+    connection.deadlineSeconds = sender.notAfterSeconds.map(context.secondAfter) ?? .max
   }
 
   /// Called when the trust was replaced or the certificate has expired: checks whether this reader may still get the
   /// rest of the list.
-  func trustChanged() {
+  override func trustChanged(hasLostAuthority: Bool) { judgeTrust() }
+
+  private func judgeTrust() {
     do throws(Refusal) {
       try sender.reexamine(
-        directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
+        directory: context.trust.directory, nowSeconds: context.certificateSeconds)
     } catch {
-      if worker.interception?.interceptor.isLenient == true { return }
+      if context.configuration.interceptor?.isLenient == true { return }
       connection.noteRevocation(error)
       connection.abort()
     }
@@ -141,9 +154,14 @@ import ApusWire
 
   // MARK: The end
 
+  /// It may have shut its own side first, and reads on.
+  override func peerFinished() {}
+
+  override var awaitsConfirmation: Bool { true }
+
   /// Called when the connection has ended. Removes the rows if the reader has all of them; otherwise returns them to
   /// the list.
-  func connectionClosed(_ end: Connection.End) {
+  override func connectionClosed(_ end: Connection.End) {
     let isTaken =
       switch end {
       case .peerFinished: true
@@ -158,28 +176,28 @@ import ApusWire
   private func removeRows() {
     let rows = leasedRows
     guard removed < rows.count else { return closeLease() }
-    var group = worker.store.makeGroup()
+    var group = context.store.makeGroup()
     let end = min(removed + Self.rowsPerPage, rows.count)
     for row in rows[removed..<end] {
-      let time = try? worker.store.feedbackTime(of: row.token, in: list)
+      let time = try? context.store.feedbackTime(of: row.token, in: list)
       group.removeFeedback(
         FeedbackRow(milliseconds: row.milliseconds, token: row.token), of: list,
         isCurrent: time == row.milliseconds)
     }
     removed = end
-    worker.store.commit(group) { [self] error in
-      worker.loop.perform { [self] in removalEnded(error) }
+    context.store.commit(group) { [self] error in
+      context.loop.perform { [self] in removalEnded(error) }
     }
   }
 
   private func removalEnded(_ error: StoreError?) {
     guard let error else { return removeRows() }
-    worker.log(.error, "feedback list not cleared", .text("reason", "\(error)"))
+    context.log(.error, "feedback list not cleared", .text("reason", "\(error)"))
     closeLease()
   }
 
   private func closeLease() {
     let lease = lease
-    worker.feedback.withLeases { $0.close(lease) }
+    context.feedback.withLeases { $0.close(lease) }
   }
 }

@@ -21,10 +21,10 @@ extension BinaryProvider {
   /// Replaces `receive` if there is an interceptor.
   func intercept(_ input: Span<UInt8>, _ interception: Interception) {
     // A clock that was just set must already apply.
-    worker.readClock()
+    context.readClock()
     var offset = 0
     while true {
-      switch machine.next(input, at: &offset, nowSeconds: Int64(worker.nowSeconds)) {
+      switch machine.next(input, at: &offset, nowSeconds: Int64(context.nowSeconds)) {
       case .wait, .over: return
       case .fault(let fault): noteFault(Refusal(.frame(fault)), interception)
       case .frame(let frame):
@@ -50,7 +50,7 @@ extension BinaryProvider {
       _ = hold(intercepted, interception)
       interception.after(milliseconds: milliseconds) { [self] in
         carryOut(then, intercepted, interception)
-        worker.markDirty(connection)
+        connection.markDirty()
       }
     case .noAnswer:
       settle(intercepted)
@@ -58,7 +58,7 @@ extension BinaryProvider {
         $0.explanation = "the notification is discarded"
       }
     case .deadToken(let since):
-      intercepted.deadSinceMilliseconds = since ?? worker.wallMilliseconds
+      intercepted.deadSinceMilliseconds = since ?? context.wallMilliseconds
       if throwAwayDead(intercepted, interception) { return }
       if interception.isLenient {
         adopt(intercepted, interception)
@@ -73,7 +73,7 @@ extension BinaryProvider {
     case .binaryError(let status, let milliseconds):
       refuse(intercepted, interception, status, nil)
       guard milliseconds > 0 else { return }
-      interception.holdBack(milliseconds: milliseconds) { [self] in worker.markDirty(connection) }
+      interception.holdBack(milliseconds: milliseconds) { [self] in connection.markDirty() }
     case .binarySilence:
       interception.ending = .silent
       refuse(intercepted, interception, .processingError, nil)
@@ -84,9 +84,11 @@ extension BinaryProvider {
   }
 
   func prepared(_ sequence: UInt32) {
-    guard let interception, let intercepted = interception.requests[sequence] else { return }
+    guard let interception = intercepting, let intercepted = interception.requests[sequence] else {
+      return
+    }
     decide(intercepted, interception, .notAsked)
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 
   /// Discards a notification to a planned dead token without an answer. False if no dead token is planned, or the token
@@ -121,7 +123,7 @@ extension BinaryProvider {
   func hold(_ intercepted: InterceptedRequest, _ interception: Interception) -> UInt32? {
     guard let frame = intercepted.frame else { return nil }
     if let sequence = frame.sequence { return sequence }
-    let sequence = machine.submit(frame.frame, nowSeconds: Int64(worker.nowSeconds))
+    let sequence = machine.submit(frame.frame, nowSeconds: Int64(context.nowSeconds))
     intercepted.frame?.sequence = sequence
     interception.keep(intercepted, sequence)
     return sequence
@@ -130,10 +132,10 @@ extension BinaryProvider {
   private func settle(_ intercepted: InterceptedRequest) {
     guard let frame = intercepted.frame else { return }
     if let sequence = frame.sequence {
-      _ = interception?.take(sequence)
+      _ = intercepting?.take(sequence)
       machine.decide(sequence, status: nil)
     } else {
-      machine.accept(frame.frame, nowSeconds: Int64(worker.nowSeconds))
+      machine.accept(frame.frame, nowSeconds: Int64(context.nowSeconds))
     }
   }
 
@@ -146,7 +148,7 @@ extension BinaryProvider {
       _ = interception.take(sequence)
       machine.decide(sequence, status: status)
     } else {
-      machine.refuse(frame.frame, status: status, nowSeconds: Int64(worker.nowSeconds))
+      machine.refuse(frame.frame, status: status, nowSeconds: Int64(context.nowSeconds))
     }
     interception.report(intercepted, status: Int(status.rawValue)) { exchange in
       exchange.reason = reason ?? status.text.description
@@ -170,7 +172,7 @@ extension BinaryProvider {
         var payloads = PayloadSeries(frame.bytes.span)
         admitted = try Admission.admit(
           frame.frame, payload: frame.frame.payload, of: &payloads, token: token,
-          claims: worker.sealer.open(token), sender: sender)
+          claims: context.sealer.open(token), sender: sender)
       }
       if let admitted { pass(admitted, intercepted, interception) }
     } catch {
@@ -182,7 +184,7 @@ extension BinaryProvider {
 
   func explanation(of refusal: Refusal) -> String {
     refusal.explanation.text(
-      fields: RequestFields(byteCapacity: 0), directory: worker.trust.directory)
+      fields: RequestFields(byteCapacity: 0), directory: context.trust.directory)
   }
 
   private func pass(
@@ -196,9 +198,9 @@ extension BinaryProvider {
       admitted, frame.bytes.span.extracting(frame.frame.payload))
     intercepted.id = notification.id
     let answer = Answer(
-      worker: UInt16(worker.index), connection: UInt32(connection.slot),
-      generation: connection.generation, sequence: sequence)
-    if let verdict = worker.route(notification, answer, own: worker.shard) {
+      worker: UInt16(context.index), connection: UInt32(connection.slot),
+      generation: connection.entry.generation, sequence: sequence)
+    if let verdict = providers.router.route(notification, answer) {
       finish(sequence, rejection: verdict.rejection)
     }
   }
@@ -222,7 +224,7 @@ extension BinaryProvider {
     note(refusal)
     let intercepted = InterceptedRequest(
       ProviderRequest(
-        connection: interception.connection, receivedMilliseconds: worker.wallMilliseconds), nil)
+        connection: interception.connection, receivedMilliseconds: context.wallMilliseconds), nil)
     intercepted.explanation = explanation(of: refusal)
     let status = refusal.explanation.status
     interception.report(intercepted, status: Int(status.rawValue)) {
@@ -246,8 +248,8 @@ extension BinaryProvider {
     _ packet: BinaryErrorPacket?, _ interception: Interception
   ) -> Connection.Ending {
     guard interception.ending == .cut else { return hasSpoken ? .afterPause : .now }
-    packet?.append(to: &worker.scratch)
-    worker.scratch.removeLast(worker.scratch.count / 2)
+    packet?.append(to: &context.scratch)
+    context.scratch.removeLast(context.scratch.count / 2)
     sendScratch()
     connection.writeOutput()
     connection.abort()

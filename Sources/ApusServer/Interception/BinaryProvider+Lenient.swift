@@ -10,26 +10,12 @@ import ApusWire
 // The binary interface of the development service in lenient mode: it accepts any certificate, or none, and any device
 // token.
 
-extension FeedbackConnection {
-  /// For a certificate that the strict service would refuse: the list of the topic that the certificate names, no
-  /// matter which team has the app. Nil if no app has the topic.
-  static func lenientReader(_ connection: Connection) -> (BinarySender, FeedbackTopic)? {
-    let worker = connection.worker
-    guard worker.interception?.interceptor.isLenient == true else { return nil }
-    let sender = BinarySender(
-      unexamined: try? BinaryProvider.credential(connection),
-      environment: connection.listener.environment, rules: .standard)
-    guard let topic = sender.namedTopic(in: worker.trust.directory) else { return nil }
-    return (sender, FeedbackTopic(topic: topic, environment: sender.environment))
-  }
-}
-
 extension BinaryProvider {
   func captured(
     _ frame: BinaryFrame, _ bytes: [UInt8], _ interception: Interception
   ) -> ProviderRequest {
     var captured = ProviderRequest(
-      connection: interception.connection, receivedMilliseconds: worker.wallMilliseconds)
+      connection: interception.connection, receivedMilliseconds: context.wallMilliseconds)
     captured.token = String(
       decoding: Hex.encode(bytes.span.extracting(frame.token)), as: UTF8.self)
     captured.topic = sender.topicText.map { String(decoding: $0, as: UTF8.self) }
@@ -42,17 +28,6 @@ extension BinaryProvider {
     return captured
   }
 
-  /// For a connection whose certificate the strict service would refuse.
-  static func lenientSender(
-    _ connection: Connection, _ refusal: Refusal, _ interception: Interception
-  ) -> BinarySender {
-    interception.connectionNote = refusal.explanation.text(
-      fields: RequestFields(byteCapacity: 0), directory: connection.worker.trust.directory)
-    return BinarySender(
-      unexamined: try? credential(connection), environment: connection.listener.environment,
-      rules: connection.listener.rules)
-  }
-
   /// Nil if the frame waits for the interceptor to assign its unknown token to a device.
   func admitLeniently(
     _ frame: InterceptedFrame, _ token: DeviceToken, _ intercepted: InterceptedRequest,
@@ -63,9 +38,9 @@ extension BinaryProvider {
     if case .device(let token) = adoption {
       return try Admission.admit(
         frame.frame, payload: frame.frame.payload, of: &payloads, token: token,
-        claims: worker.sealer.open(token), directory: worker.trust.directory, forgiving: sender)
+        claims: context.sealer.open(token), directory: context.trust.directory, forgiving: sender)
     }
-    let claims = worker.sealer.open(token)
+    let claims = context.sealer.open(token)
     if case .refused = adoption { throw Refusal(.deviceTokenForeign) }
     do throws(Refusal) {
       return try Admission.admit(
@@ -85,7 +60,7 @@ extension BinaryProvider {
     }
     return try Admission.admit(
       frame.frame, payload: frame.frame.payload, of: &payloads, token: token, claims: claims,
-      directory: worker.trust.directory, forgiving: sender)
+      directory: context.trust.directory, forgiving: sender)
   }
 
   func adopt(_ intercepted: InterceptedRequest, _ interception: Interception) {
@@ -94,9 +69,22 @@ extension BinaryProvider {
   }
 
   func adopted(_ token: DeviceToken?, _ sequence: UInt32) {
-    guard let interception, let intercepted = interception.requests[sequence] else { return }
-    worker.markDirty(connection)
+    guard let interception = intercepting, let intercepted = interception.requests[sequence] else {
+      return
+    }
+    connection.markDirty()
     if throwAwayDead(intercepted, interception, adopted: token) { return }
     decide(intercepted, interception, token.map { .device($0) } ?? .refused)
+  }
+}
+
+extension Interception {
+  func forgive(_ refusal: Refusal, of connection: Connection) -> BinarySender? {
+    guard isLenient else { return nil }
+    connectionNote = refusal.explanation.text(
+      fields: RequestFields(byteCapacity: 0), directory: connection.context.trust.directory)
+    return BinarySender(
+      unexamined: try? connection.certificateCredential(),
+      environment: connection.listener.environment, rules: connection.listener.rules)
   }
 }

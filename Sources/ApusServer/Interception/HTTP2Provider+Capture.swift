@@ -7,7 +7,7 @@ import ApusModel
 extension HTTP2Provider {
   func captured(_ request: HTTP2Request, _ interception: Interception) -> ProviderRequest {
     var captured = ProviderRequest(
-      connection: interception.connection, receivedMilliseconds: worker.wallMilliseconds)
+      connection: interception.connection, receivedMilliseconds: context.wallMilliseconds)
     captured.method = request.value(.method).text
     captured.path = request.value(.path).text
     captured.headers = session.takeFields(of: request).map { .init($0.name, $0.value) }

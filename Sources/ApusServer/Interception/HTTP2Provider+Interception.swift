@@ -13,7 +13,7 @@ extension HTTP2Provider {
   /// Replaces `decide` if there is an interceptor.
   func intercept(_ request: HTTP2Request, _ interception: Interception) {
     // A clock that was just set must already apply.
-    worker.readClock()
+    context.readClock()
     let intercepted = interception.begin(captured(request, interception), Self.key(request))
     if let last = interception.lastStreamID, request.streamID > last {
       return leaveUnanswered(request, "a GOAWAY says that this stream is not processed")
@@ -40,11 +40,11 @@ extension HTTP2Provider {
       interception.after(milliseconds: milliseconds) { [self] in
         guard let request = release(intercepted) else { return }
         carryOut(then, request, intercepted, interception)
-        worker.markDirty(connection)
+        connection.markDirty()
       }
     case .noAnswer: withhold(request, intercepted, interception)
     case .deadToken(let since):
-      intercepted.deadSinceMilliseconds = since ?? worker.wallMilliseconds
+      intercepted.deadSinceMilliseconds = since ?? context.wallMilliseconds
       if answerDead(request, intercepted, interception) { return }
       if interception.isLenient {
         adopt(request, intercepted)
@@ -56,7 +56,7 @@ extension HTTP2Provider {
       leaveUnanswered(request, "the stream was reset with code \(code)")
     case .goAway(let planned): goAway(planned, request, intercepted, interception)
     case .closeInTheMiddle:
-      let id = IDText(worker.ids.next())
+      let id = IDText(context.ids.next())
       session.respond(
         request, status: 200, apnsID: id.span, apnsUniqueID: Span(), body: Span())
       interception.ending = .cut
@@ -65,11 +65,11 @@ extension HTTP2Provider {
   }
 
   func prepared(_ key: UInt32) {
-    guard let intercepted = interception?.requests[key], let request = release(intercepted) else {
+    guard let intercepted = intercepting?.requests[key], let request = release(intercepted) else {
       return
     }
     proceed(request, intercepted)
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 
   /// Processes the request as usual.
@@ -99,13 +99,13 @@ extension HTTP2Provider {
   func release(_ intercepted: InterceptedRequest) -> HTTP2Request? {
     guard let request = intercepted.held else { return nil }
     intercepted.held = nil
-    worker.readClock()
+    context.readClock()
     guard request.isOpen, !isClosed else {
       leaveUnanswered(request, "the provider cancelled the request")
       return nil
     }
     // The wait does not count towards the request's timeout.
-    request.restart(nowMilliseconds: worker.loop.nowMilliseconds)
+    request.restart(nowMilliseconds: context.loop.nowMilliseconds)
     return request
   }
 
@@ -128,7 +128,7 @@ extension HTTP2Provider {
     session.respond(
       request, status: planned.status, apnsID: idBytes.span,
       retryAfterSeconds: planned.retryAfterSeconds, body: body.span)
-    worker.markDirty(connection)
+    connection.markDirty()
     report(request, status: Int(planned.status)) { exchange in
       exchange.apnsID = id
       exchange.reason = planned.reason.isEmpty ? nil : planned.reason
@@ -175,30 +175,30 @@ extension HTTP2Provider {
       return leaveUnanswered(request, "a GOAWAY says that this stream is not processed")
     }
     proceed(request, intercepted)
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 
   // MARK: The end
 
-  /// Replaces `flush` if a fault ends the connection. True once the last bytes are written.
-  func flushLast(_ interception: Interception) -> Bool {
-    worker.scratch.removeAll(keepingCapacity: true)
+  /// Replaces `flush` if a fault ends the connection.
+  func flushLast(_ interception: Interception) -> Connection.Ending {
+    context.scratch.removeAll(keepingCapacity: true)
     while connection.mayWrite, session.wantsWrite {
-      let before = worker.scratch.count
-      session.pendingOutput(into: &worker.scratch, limit: before + TLSBuffers.recordBytes)
-      if worker.scratch.count == before { break }
+      let before = context.scratch.count
+      session.pendingOutput(into: &context.scratch, limit: before + TLSBuffers.recordBytes)
+      if context.scratch.count == before { break }
     }
-    let count = worker.scratch.count
+    let count = context.scratch.count
     guard interception.ending == .cut else {
-      connection.encrypt(worker.scratch, count: count)
+      connection.encrypt(context.scratch, count: count)
       isOver = true
-      return true
+      return .now
     }
     // A HEADERS frame has 9 bytes, and at least 18 for a compressed id. Half of that is cut off.
-    connection.encrypt(worker.scratch, count: max(0, count - Self.cutBytes))
+    connection.encrypt(context.scratch, count: max(0, count - Self.cutBytes))
     connection.writeOutput()
     connection.abort()
-    return false
+    return .none
   }
 
   private static let cutBytes = 16
@@ -228,7 +228,7 @@ extension HTTP2Provider {
   private func leaveUnanswered(_ request: HTTP2Request, _ explanation: String) {
     report(request, status: 0) { $0.explanation = explanation }
     session.release(request)
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 
   func noteAccepted(_ open: OpenRequest) {
@@ -253,7 +253,7 @@ extension HTTP2Provider {
   /// Notes why a request is rejected, before the rejection is sent.
   func note(_ refusal: Refusal, of request: HTTP2Request, _ interception: Interception) {
     interception.requests[Self.key(request)]?.explanation = refusal.explanation.text(
-      fields: request.fields, directory: worker.trust.directory)
+      fields: request.fields, directory: context.trust.directory)
   }
 
   /// The explanation of a rejection that was decided after admission.
@@ -267,13 +267,13 @@ extension HTTP2Provider {
     default: return "the service could not decide"
     }
     return explanation.text(
-      fields: RequestFields(byteCapacity: 0), directory: worker.trust.directory)
+      fields: RequestFields(byteCapacity: 0), directory: context.trust.directory)
   }
 
   private func report(
     _ request: HTTP2Request, status: Int, _ change: (inout ProviderExchange) -> Void
   ) {
-    guard let interception else { return }
+    guard let interception = intercepting else { return }
     let intercepted =
       interception.take(Self.key(request))
       ?? InterceptedRequest(captured(request, interception), nil)
@@ -285,6 +285,6 @@ extension HTTP2Provider {
     if case .given = Admission.messageID(of: request.fields) {
       return request.value(.apnsID).text
     }
-    return (own ?? worker.ids.next()).text
+    return (own ?? context.ids.next()).text
   }
 }

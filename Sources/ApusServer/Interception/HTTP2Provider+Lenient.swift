@@ -44,7 +44,7 @@ extension HTTP2Provider {
       note(error.explanation, content, intercepted)
       return adopt(request, intercepted)
     }
-    let claims = worker.sealer.open(head.token)
+    let claims = context.sealer.open(head.token)
     if case .notAsked = adoption, claims == nil || head.topic == nil {
       if head.topic == nil { note(.topicUnknown, content, intercepted) }
       if claims == nil { note(.deviceTokenForeign, content, intercepted) }
@@ -57,7 +57,7 @@ extension HTTP2Provider {
   private func examine(
     _ request: HTTP2Request, _ content: borrowing RequestRecord, _ adoption: Adoption
   ) throws(Refusal) -> AdmittedHead {
-    let directory = worker.trust.directory
+    let directory = context.trust.directory
     guard case .device(let token) = adoption else {
       return try Admission.examine(
         content.fields, connection: sender, directory: directory,
@@ -75,7 +75,7 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ content: borrowing RequestRecord, _ intercepted: InterceptedRequest
   ) throws(Refusal) -> Grant? {
     do throws(Refusal) {
-      return try authenticate(request, content, worker.trust.directory)
+      return try authenticate(request, content, context.trust.directory)
     } catch {
       try forgive(error, request, content, intercepted)
       try raiseStreamLimit()
@@ -87,7 +87,7 @@ extension HTTP2Provider {
     _ refusal: Refusal, _ request: HTTP2Request, _ content: borrowing RequestRecord,
     _ intercepted: InterceptedRequest
   ) throws(Refusal) {
-    guard let interception else { throw refusal }
+    guard let interception = intercepting else { throw refusal }
     // With a certificate that names no topic a provider token may be missing; lenient mode requires none.
     if case .authorizationMissing = refusal.explanation, interception.connection.credential != nil {
       return
@@ -97,25 +97,11 @@ extension HTTP2Provider {
       let issuedAtSeconds = token.issuedAtSeconds
     else { throw refusal }
     if let explanation = VerifiedToken.ageExplanation(
-      issuedAtSeconds: issuedAtSeconds, nowSeconds: worker.wallSeconds)
+      issuedAtSeconds: issuedAtSeconds, nowSeconds: context.wallSeconds)
     {
       throw Refusal(explanation)
     }
     note(refusal.explanation, content, intercepted)
-  }
-
-  /// For a connection whose certificate the strict service would refuse.
-  static func lenientSender(
-    _ connection: Connection, _ refusal: Refusal, _ interception: Interception
-  ) -> ProviderConnection {
-    let environment = connection.listener.environment
-    interception.connectionNote = refusal.explanation.text(
-      fields: RequestFields(byteCapacity: 0), directory: connection.worker.trust.directory)
-    guard let der = connection.tls.peerCertificateDER,
-      let certificate = try? CertificateCredential(
-        der: der.span, authorities: connection.listener.authorities)
-    else { return ProviderConnection(environment: environment) }
-    return ProviderConnection(environment: environment, refused: certificate)
   }
 
   // MARK: Topics and tokens
@@ -124,7 +110,7 @@ extension HTTP2Provider {
     _ head: borrowing AdmittedHead, _ claims: TokenClaims?, _ grant: Grant?,
     _ content: borrowing RequestRecord, _ intercepted: InterceptedRequest
   ) throws(Refusal) -> TokenClaims {
-    let directory = worker.trust.directory
+    let directory = context.trust.directory
     guard let topic = head.topic else {
       throw Refusal(claims == nil ? .deviceTokenForeign : .topicUnknown)
     }
@@ -153,7 +139,7 @@ extension HTTP2Provider {
     _ explanation: Explanation, _ content: borrowing RequestRecord,
     _ intercepted: InterceptedRequest
   ) {
-    intercepted.note(explanation.text(fields: content.fields, directory: worker.trust.directory))
+    intercepted.note(explanation.text(fields: content.fields, directory: context.trust.directory))
   }
 
   // MARK: Adoption
@@ -161,15 +147,28 @@ extension HTTP2Provider {
   /// Asks the interceptor for the device; the request waits for the answer.
   func adopt(_ request: HTTP2Request, _ intercepted: InterceptedRequest) {
     intercepted.held = request
-    interception?.adopt(intercepted.request, Self.key(request))
+    intercepting?.adopt(intercepted.request, Self.key(request))
   }
 
   func adopted(_ token: DeviceToken?, _ key: UInt32) {
-    guard let interception, let intercepted = interception.requests[key],
+    guard let interception = intercepting, let intercepted = interception.requests[key],
       let request = release(intercepted)
     else { return }
-    worker.markDirty(connection)
+    connection.markDirty()
     if answerDead(request, intercepted, interception, adopted: token) { return }
     decideLeniently(request, intercepted, token.map { .device($0) } ?? .refused)
+  }
+}
+
+extension Interception {
+  func forgive(_ refusal: Refusal, of connection: Connection) -> ProviderConnection {
+    let environment = connection.listener.environment
+    connectionNote = refusal.explanation.text(
+      fields: RequestFields(byteCapacity: 0), directory: connection.context.trust.directory)
+    guard let der = connection.tls.peerCertificateDER,
+      let certificate = try? CertificateCredential(
+        der: der.span, authorities: connection.listener.authorities)
+    else { return ProviderConnection(environment: environment) }
+    return ProviderConnection(environment: environment, refused: certificate)
   }
 }

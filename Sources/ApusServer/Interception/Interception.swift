@@ -49,9 +49,10 @@ final class Interception {
 
   let shared: SharedInterception
   let connection: InterceptedConnection
-  private let worker: Worker
-  private let slot: Int32
-  private let generation: UInt32
+  private let context: WorkerContext
+  private let shard: ShardDriver
+  private let table: ConnectionTable
+  private let entry: DeadlineWheel.Entry
   /// By stream id, or by the frame's sequence number.
   private(set) var requests: [UInt32: InterceptedRequest] = [:]
   private var timers: [UInt64: LoopTimer] = [:]
@@ -76,13 +77,14 @@ final class Interception {
   }
 
   init(
-    _ shared: SharedInterception, _ connection: Connection, _ interface: ProviderInterface,
-    credential: String?
+    _ shared: SharedInterception, _ connection: Connection, _ shard: ShardDriver,
+    _ interface: ProviderInterface, credential: String?
   ) {
     self.shared = shared
-    worker = connection.worker
-    (slot, generation) = (connection.slot, connection.generation)
-    activeMilliseconds = worker.wallMilliseconds
+    context = connection.context
+    self.shard = shard
+    (table, entry) = (connection.table, connection.entry)
+    activeMilliseconds = context.wallMilliseconds
     self.connection = InterceptedConnection(
       number: shared.nextConnection(), interface: interface,
       environment: connection.listener.environment, peer: connection.peer.description,
@@ -129,7 +131,7 @@ final class Interception {
     guard !request.isReported else { return }
     request.isReported = true
     var exchange = ProviderExchange(
-      request: request.request, status: status, answeredMilliseconds: worker.wallMilliseconds)
+      request: request.request, status: status, answeredMilliseconds: context.wallMilliseconds)
     exchange.explanation = request.explanation
     exchange.fault = request.fault?.rule
     exchange.notes = request.notes
@@ -155,11 +157,9 @@ final class Interception {
 
   /// Runs a closure on the connection's worker, from any thread. Does nothing if the connection has ended by then.
   private var teller: @Sendable (@escaping @Sendable (Connection) -> Void) -> Void {
-    { [worker, slot, generation] tell in
-      worker.loop.perform {
-        if let connection = worker.connection(slot: slot, generation: generation) {
-          tell(connection)
-        }
+    { [loop = context.loop, table, entry] tell in
+      loop.perform {
+        if let connection = table.connection(entry) { tell(connection) }
       }
     }
   }
@@ -173,8 +173,8 @@ final class Interception {
     guard let since = request.deadSinceMilliseconds else { return nil }
     let digits = Array(request.request.token.utf8)
     let token = DeviceToken(hex: digits.span)
-    guard let claims = (adopted ?? token).flatMap({ worker.sealer.open($0) }) else { return nil }
-    worker.shard.shard.deadTokens.append(
+    guard let claims = (adopted ?? token).flatMap({ context.sealer.open($0) }) else { return nil }
+    shard.noteDead(
       DeadToken(claims: claims, token: token, sinceMilliseconds: since))
     return since
   }
@@ -185,7 +185,7 @@ final class Interception {
   func after(milliseconds: UInt64, _ action: @escaping () -> Void) {
     let number = timerCount
     timerCount += 1
-    let timer = LoopTimer(loop: worker.loop) { [weak self] in
+    let timer = LoopTimer(loop: context.loop) { [weak self] in
       self?.timers[number] = nil
       action()
     }
@@ -195,7 +195,7 @@ final class Interception {
 
   /// Suspends writing for a while.
   func holdBack(milliseconds: UInt64, then action: @escaping () -> Void) {
-    heldUntilMilliseconds = worker.loop.nowMilliseconds + milliseconds
+    heldUntilMilliseconds = context.loop.nowMilliseconds + milliseconds
     after(milliseconds: milliseconds) { [weak self] in
       self?.heldUntilMilliseconds = 0
       action()
@@ -203,7 +203,7 @@ final class Interception {
   }
 
   /// Seconds without a request, by the service's clock, which a test may set.
-  var idleSeconds: Int { Int((worker.wallMilliseconds - activeMilliseconds) / 1000) }
+  var idleSeconds: Int { Int((context.wallMilliseconds - activeMilliseconds) / 1000) }
 
   /// The connection has ended: cancels what was planned for it.
   func connectionClosed() {

@@ -8,9 +8,11 @@ import ApusTrust
 
 extension Connection {
   /// The interceptor's state for this connection; nil in a normal service.
-  func intercept(_ interface: ProviderInterface) -> Interception? {
-    guard let shared = worker.interception else { return nil }
-    return Interception(shared, self, interface, credential: certificateText)
+  func intercept(
+    _ interface: ProviderInterface, _ shard: ShardDriver
+  ) -> Interception? {
+    guard let shared = context.shared.interception else { return nil }
+    return Interception(shared, self, shard, interface, credential: certificateText)
   }
 
   private var certificateText: String? {
@@ -22,43 +24,33 @@ extension Connection {
 
   /// The interceptor has assigned a device to an unknown token, or declined.
   func adopted(_ token: DeviceToken?, _ key: UInt32) {
-    switch driver {
-    case .provider(let provider): provider.adopted(token, key)
-    case .gateway(let provider): provider.adopted(token, key)
-    case .courier, .feedback, .none: break
-    }
+    (driver as? HTTP2Provider)?.adopted(token, key)
+    (driver as? BinaryProvider)?.adopted(token, key)
   }
 
   /// The preparation that a request waited for is done.
   func prepared(_ key: UInt32) {
-    switch driver {
-    case .provider(let provider): provider.prepared(key)
-    case .gateway(let provider): provider.prepared(key)
-    case .courier, .feedback, .none: break
-    }
+    (driver as? HTTP2Provider)?.prepared(key)
+    (driver as? BinaryProvider)?.prepared(key)
   }
 }
 
 // Idle timeouts use the monotonic clock, which cannot be set. If the service's own clock was moved, they are also
 // checked against that.
 
-extension Worker {
-  /// The service's clock was set: does at once what is now due.
+extension ConnectionTable {
+  /// The service's clock was set: ends connections that were idle for too long by that clock.
   func clockChanged() {
-    secondPassed()
-    for connection in connections {
-      switch connection?.driver {
-      case .provider(let provider): provider.clockChanged()
-      case .gateway(let provider): provider.clockChanged()
-      case .courier, .feedback, .some(.none), nil: break
-      }
+    for connection in awakeConnections {
+      (connection.driver as? HTTP2Provider)?.clockChanged()
+      (connection.driver as? BinaryProvider)?.clockChanged()
     }
   }
 }
 
 extension HTTP2Provider {
   fileprivate func clockChanged() {
-    guard let interception, interception.idleSeconds >= Limits.providerIdleSeconds,
+    guard let interception = intercepting, interception.idleSeconds >= Limits.providerIdleSeconds,
       session.openStreamCount == 0
     else { return }
     end(.idleTimeout)
@@ -67,27 +59,11 @@ extension HTTP2Provider {
 
 extension BinaryProvider {
   fileprivate func clockChanged() {
-    guard let interception, interception.idleSeconds >= Limits.binaryIdleSeconds,
+    guard let interception = intercepting, interception.idleSeconds >= Limits.binaryIdleSeconds,
       machine.pendingCount == 0
     else { return }
     machine.finish()
-    worker.markDirty(connection)
-  }
-}
-
-extension Interception {
-  /// Applies the interceptor's settings for new connections.
-  func adjust(_ session: inout HTTP2ServerSession.Configuration, _ hasRaisedLimit: inout Bool) {
-    session.keepsEveryField = true
-    let opening = shared.interceptor.opening
-    if let streams = opening.maxConcurrentStreams {
-      session.initialStreamLimit = max(0, streams)
-      hasRaisedLimit = true
-    }
-    if let bytes = opening.initialWindowBytes {
-      // RFC 9113, section 6.5.2: at most 2^31-1.
-      session.initialWindowBytes = min(max(0, bytes), Int(Int32.max))
-    }
+    connection.markDirty()
   }
 }
 

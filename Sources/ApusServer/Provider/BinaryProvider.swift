@@ -9,56 +9,47 @@ import ApusWire
 
 /// A provider on the binary interface: bytes become frames, frames become notifications, verdicts become silence, an
 /// error packet or, where the listener confirms, a packet for each.
-final class BinaryProvider {
-  let connection: Connection
-  let worker: Worker
-  /// Beside the worker's, which is a variable: a look at that costs a retain and a release.
+final class BinaryProvider: ConnectionDriver {
+  let providers: ProviderContext
   private let shard: ShardDriver
   var machine: BinaryConnection
   private(set) var sender: BinarySender
-  /// Where somebody listens in; nil in a real service.
-  let interception: Interception?
+  /// Nil in a normal service.
+  let interception: (any ProviderInterception)?
   /// Reading stops until this second: a flood for one device.
   private var pausedUntilSeconds: UInt64 = 0
   /// Second of the worker's clock at which a notification last came.
   private var activeSeconds: UInt64
 
   /// Nil when the certificate is not good here: "the handshake succeeds, then the server closes at once".
-  init?(_ connection: Connection) {
-    self.connection = connection
-    worker = connection.worker
-    shard = worker.shard
-    activeSeconds = worker.nowSeconds
+  init?(
+    _ connection: Connection, _ providers: ProviderContext,
+    interception: (any ProviderInterception)?
+  ) {
+    let context = connection.context
+    self.providers = providers
+    shard = providers.shard
+    activeSeconds = context.nowSeconds
     let listener = connection.listener
-    interception = connection.intercept(.binary)
+    self.interception = interception
     do throws(Refusal) {
       sender = try BinarySender(
-        certificate: Self.credential(connection), environment: listener.environment,
-        rules: listener.rules, directory: worker.trust.directory)
+        certificate: connection.certificateCredential(), environment: listener.environment,
+        rules: listener.rules, directory: context.trust.directory)
     } catch {
-      guard let interception, interception.isLenient else {
+      guard let forgiven: BinarySender = interception?.forgive(error, of: connection) else {
         connection.noteRefusal(error)
-        self.interception?.connectionClosed()
+        interception?.connectionClosed()
         return nil
       }
-      sender = Self.lenientSender(connection, error, interception)
+      sender = forgiven
     }
     machine = BinaryConnection(
       limits: sender.frameLimits, confirmsAccepted: listener.rules.confirmsAccepted)
-    if worker.isDraining { machine.drain() }
+    super.init(connection)
+    if context.shutdown.isDraining { machine.drain() }
     connection.acknowledgeNow()
     setDeadline()
-  }
-
-  /// Nil for a certificate that names no topic: said with status 3 at the first notification.
-  static func credential(_ connection: Connection) throws(Refusal) -> CertificateCredential? {
-    guard let der = connection.tls.peerCertificateDER else { throw Refusal(.certificateUnusable) }
-    do throws(Refusal) {
-      return try CertificateCredential(der: der.span, authorities: connection.listener.authorities)
-    } catch {
-      guard error.explanation == .certificateTopicMissing else { throw error }
-      return nil
-    }
   }
 
   // MARK: Frames
@@ -70,21 +61,21 @@ final class BinaryProvider {
     let wallMilliseconds: Int64
     let loopMilliseconds: UInt64
 
-    init(_ worker: Worker) {
-      seconds = Int64(worker.nowSeconds)
-      wallMilliseconds = worker.wallMilliseconds
-      loopMilliseconds = worker.loop.nowMilliseconds
+    init(_ context: WorkerContext) {
+      seconds = Int64(context.nowSeconds)
+      wallMilliseconds = context.wallMilliseconds
+      loopMilliseconds = context.loop.nowMilliseconds
     }
   }
 
-  func receive(_ bytes: UnsafeRawBufferPointer) {
-    activeSeconds = worker.nowSeconds
+  override func receive(_ bytes: UnsafeRawBufferPointer) {
+    activeSeconds = context.nowSeconds
     receivedBytes += bytes.count
     let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
-    if let interception { return intercept(input, interception) }
+    if let interception { return interception.receive(input, of: self) }
     // None of it changes meanwhile. To look at it frame by frame would retain and release what is on the way each time.
-    let (sender, sealer, now) = (sender, worker.sealer, Now(worker))
-    let scratch = worker.binaryScratch
+    let (sender, sealer, now) = (sender, context.sealer, Now(context))
+    let scratch = providers.binaryScratch
     var offset = 0
     while true {
       machine.lookAhead(input, from: offset, into: &scratch.batch)
@@ -168,16 +159,16 @@ final class BinaryProvider {
   private func pass(
     _ admitted: borrowing AdmittedFrame, payload: Span<UInt8>, _ now: Now
   ) -> Outcome {
-    if worker.owns(admitted.claims.device),
+    if context.owns(admitted.claims.device),
       shard.discard(
         admitted, nowMilliseconds: now.wallMilliseconds, loopMilliseconds: now.loopMilliseconds)
     {
       return .accepted
     }
     let answer = Answer(
-      worker: UInt16(worker.index), connection: UInt32(connection.slot),
-      generation: connection.generation, sequence: machine.nextSequence)
-    guard let verdict = worker.route(notification(admitted, payload), answer, own: shard) else {
+      worker: UInt16(context.index), connection: UInt32(connection.slot),
+      generation: connection.entry.generation, sequence: machine.nextSequence)
+    guard let verdict = providers.router.route(notification(admitted, payload), answer) else {
       return .undecided
     }
     if let rejection = verdict.rejection { shard.noteRejection(rejection.reason) }
@@ -199,8 +190,8 @@ final class BinaryProvider {
     let notification = shard.takeNotification()
     Admission.fill(
       notification, from: admitted.head, claims: admitted.claims, interface: .binary,
-      collapseID: Span(), payload: payload, nowMilliseconds: worker.wallMilliseconds)
-    notification.id = worker.ids.next()
+      collapseID: Span(), payload: payload, nowMilliseconds: context.wallMilliseconds)
+    notification.id = context.ids.next()
     notification.uniqueID = notification.id
     return notification
   }
@@ -208,23 +199,32 @@ final class BinaryProvider {
   /// Counts what was wrong with a frame, by the word that the HTTP/2 interface has for it, and says it.
   func note(_ refusal: Refusal) {
     shard.noteRejection(refusal.reason)
-    guard worker.log.writes(.debug) else { return }
-    worker.log(
+    guard context.log.writes(.debug) else { return }
+    context.log(
       .debug, "notification rejected", .text("peer", connection.peer.description),
       .text("status", refusal.explanation.status.text.description),
       .text(
         "explanation",
-        refusal.explanation.text(fields: RequestFields(), directory: worker.trust.directory)))
+        refusal.explanation.text(fields: RequestFields(), directory: context.trust.directory)))
   }
 
   // MARK: Decisions
 
+  override func decided(_ verdict: Verdict) {
+    let sequence = verdict.answer.sequence
+    if let notice = verdict.notice {
+      take(notice, sequence)
+    } else {
+      finish(sequence, rejection: verdict.rejection)
+    }
+  }
+
   /// A frame was decided about.
   func finish(_ sequence: UInt32, rejection: Rejection?) {
-    if let interception { noteDecided(sequence, rejection, interception) }
+    interception?.decided(sequence, rejection, of: self)
     if let rejection { shard.noteRejection(rejection.reason) }
     machine.decide(sequence, status: Self.status(rejection))
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 
   /// The one fault that is left for a notification which was admitted: the service's own.
@@ -233,52 +233,50 @@ final class BinaryProvider {
   }
 
   /// A notice about a frame that is not decided yet.
-  func take(_ notice: Verdict.Notice, _ sequence: UInt32) {
+  private func take(_ notice: Verdict.Notice, _ sequence: UInt32) {
     switch notice {
     // One device gets more than it may: the rest waits where it is, in the provider's socket.
-    case .flood: pausedUntilSeconds = worker.nowSeconds + 1
+    case .flood: pausedUntilSeconds = context.nowSeconds + 1
     case .heldBack:
       machine.hold(sequence)
-      worker.markDirty(connection)
+      connection.markDirty()
     case .admitted:
-      machine.resume(sequence, nowSeconds: Int64(worker.nowSeconds))
-      worker.markDirty(connection)
+      machine.resume(sequence, nowSeconds: Int64(context.nowSeconds))
+      connection.markDirty()
     }
   }
 
   /// Whether nothing more is to be read for now.
-  var wantsPause: Bool {
-    machine.pendingCount >= Limits.binaryWindowFrames || worker.nowSeconds < pausedUntilSeconds
-      || worker.mustPause(undecided: machine.pendingCount)
+  override var wantsPause: Bool {
+    machine.pendingCount >= Limits.binaryWindowFrames || context.nowSeconds < pausedUntilSeconds
+      || shard.mustPause(undecided: machine.pendingCount)
   }
 
   // MARK: Output
 
   /// Says what is to be said.
-  func flush() -> Connection.Ending {
+  override func flush() -> Connection.Ending {
     defer { setDeadline() }
     acknowledge()
-    if let interception, interception.heldUntilMilliseconds > worker.loop.nowMilliseconds {
-      return .none
-    }
-    worker.scratch.removeAll(keepingCapacity: true)
-    while connection.mayWrite, worker.scratch.count < TLSBuffers.recordBytes {
+    if interception?.holdsBack(self) == true { return .none }
+    context.scratch.removeAll(keepingCapacity: true)
+    while connection.mayWrite, context.scratch.count < TLSBuffers.recordBytes {
       switch machine.nextEffect() {
       case .none:
         sendScratch()
         return .none
-      case .confirm(let packet): packet.append(to: &worker.scratch)
+      case .confirm(let packet): packet.append(to: &context.scratch)
       case .end(let packet):
         sendScratch()
-        if let interception, interception.ending != .none { return flushLast(packet, interception) }
-        packet?.append(to: &worker.scratch)
+        if let ending = interception?.end(packet, of: self) { return ending }
+        packet?.append(to: &context.scratch)
         sendScratch()
         return hasSpoken ? .afterPause : .now
       }
     }
     sendScratch()
     // More is to be said than goes into a record.
-    if connection.mayWrite { worker.markDirty(connection) }
+    if connection.mayWrite { connection.markDirty() }
     return .none
   }
 
@@ -297,10 +295,10 @@ final class BinaryProvider {
 
   /// What was gathered leaves as a record of its own.
   func sendScratch() {
-    guard !worker.scratch.isEmpty else { return }
+    guard !context.scratch.isEmpty else { return }
     hasSpoken = true
-    connection.encrypt(worker.scratch, count: worker.scratch.count)
-    worker.scratch.removeAll(keepingCapacity: true)
+    connection.encrypt(context.scratch, count: context.scratch.count)
+    context.scratch.removeAll(keepingCapacity: true)
   }
 
   // MARK: Time and the end
@@ -310,23 +308,23 @@ final class BinaryProvider {
     if let machineSeconds = machine.deadlineSeconds {
       seconds = min(seconds, UInt64(machineSeconds))
     }
-    if pausedUntilSeconds > worker.nowSeconds { seconds = min(seconds, pausedUntilSeconds) }
+    if pausedUntilSeconds > context.nowSeconds { seconds = min(seconds, pausedUntilSeconds) }
     if let end = sender.notAfterSeconds, !machine.isEnded {
-      seconds = min(seconds, worker.secondAfter(end))
+      seconds = min(seconds, context.secondAfter(end))
     }
     connection.deadlineSeconds = seconds
-    worker.watch(connection)
+    connection.watch()
   }
 
-  func deadlineReached() {
-    machine.tick(nowSeconds: Int64(worker.nowSeconds))
-    let idle = worker.nowSeconds - min(activeSeconds, worker.nowSeconds)
+  override func deadlineReached() {
+    machine.tick(nowSeconds: Int64(context.nowSeconds))
+    let idle = context.nowSeconds - min(activeSeconds, context.nowSeconds)
     if idle >= UInt64(Limits.binaryIdleSeconds), machine.pendingCount == 0 { machine.finish() }
-    if let end = sender.notAfterSeconds, worker.certificateSeconds > end { judgeTrust() }
+    if let end = sender.notAfterSeconds, context.certificateSeconds > end { judgeTrust() }
   }
 
   /// What connections are judged by was replaced, or the clock jumped.
-  func trustChanged() {
+  override func trustChanged(hasLostAuthority: Bool) {
     judgeTrust()
     setDeadline()
   }
@@ -336,23 +334,26 @@ final class BinaryProvider {
     guard !machine.isEnded, interception?.isLenient != true else { return }
     do throws(Refusal) {
       try sender.reexamine(
-        directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
+        directory: context.trust.directory, nowSeconds: context.certificateSeconds)
     } catch {
       connection.noteRevocation(error)
       machine.finish()
-      worker.markDirty(connection)
+      connection.markDirty()
     }
   }
 
   /// The provider sends no more; what it sent is still decided.
-  func peerFinished() { machine.finish() }
+  override func peerFinished() { machine.finish() }
 
-  /// The service stops: no more frames are taken.
-  func drain() { machine.drain() }
+  /// The service shuts down: frames that have arrived are decided, and the packet tells of those that come later.
+  override func drain() {
+    connection.readBeforeDrain()
+    machine.drain()
+  }
 
   /// The socket is gone.
-  func connectionClosed() {
-    if let interception { interceptionEnded(interception) }
+  override func connectionClosed(_ end: Connection.End) {
+    interception?.connectionClosed(self)
   }
 }
 

@@ -5,13 +5,6 @@ import ApusModel
 // How a provider's connection ends when the service stops; `Drain` says when.
 
 extension HTTP2Provider {
-  /// The service stops.
-  func drain() {
-    if let interception { letGo(interception) }
-    ending.begin(nowSeconds: Int64(worker.nowSeconds))
-    worker.markDirty(connection)
-  }
-
   func goOnDraining() {
     if session.isAnnouncementSeen { ending.announcementSeen() }
     let open = session.unansweredStreamCount
@@ -27,6 +20,6 @@ extension HTTP2Provider {
       isOver = true
     case .close: isOver = true
     }
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 }

@@ -14,17 +14,17 @@ extension HTTP2Provider {
   /// "Too many errors end in disconnection, soonest for BadDeviceToken; 410 does not count."
   func count(_ reason: Reason) {
     guard reason != .unregistered else { return }
-    let now = Int64(worker.loop.nowMilliseconds)
+    let now = Int64(context.loop.nowMilliseconds)
     let isWithin = Self.errorLimit.take(from: &errors, atMilliseconds: now)
     let isStillWithin =
       reason != .badDeviceToken || Self.errorLimit.take(from: &errors, atMilliseconds: now)
     guard !isWithin || !isStillWithin, !isOver else { return }
-    worker.ended.count(.errors)
+    context.ended.count(.errors)
     logLimited(.notice, .providerMakesErrors)
     end(.tooManyRequests)
   }
 
-  /// Other connections have the requests that these streams need.
+  /// Other connections have the requests that these streams need, or this one has its most.
   func noteRefusedStreams(_ count: UInt64) {
     logLimited(.notice, .streamsRefused, .number("streams", count))
   }
@@ -35,19 +35,21 @@ extension HTTP2Provider {
     hasNotedFailure = true
     switch session.exceededLimit {
     case .flood:
-      worker.ended.count(.flood)
+      context.ended.count(.flood)
       logLimited(.notice, .providerFloods)
     case .time:
-      worker.ended.count(.frameTime)
+      context.ended.count(.frameTime)
       logLimited(.info, .providerTooSlow)
-    case nil: logLimited(.notice, .providerBrokeProtocol)
+    case nil:
+      context.ended.count(.brokenProtocol)
+      logLimited(.notice, .providerBrokeProtocol)
     }
   }
 
   /// The client has shown no valid credential in time.
   func endUntrusted() {
     guard !isOver else { return }
-    worker.ended.count(.untrustedTime)
+    context.ended.count(.untrustedTime)
     logLimited(.info, .untrustedTooLong)
     end(.idleTimeout)
   }

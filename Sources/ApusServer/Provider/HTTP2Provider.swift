@@ -9,11 +9,8 @@ import ApusTLS
 import ApusTrust
 
 /// A provider on the HTTP/2 API: bytes become requests, requests become notifications, verdicts become answers.
-final class HTTP2Provider {
-  /// Strong, as a look through an unowned reference costs a retain and a release, a dozen times a request. The
-  /// connection lets go of its driver when it ends.
-  let connection: Connection
-  let worker: Worker
+final class HTTP2Provider: ConnectionDriver {
+  let providers: ProviderContext
   private let shard: ShardDriver
   let session: HTTP2ServerSession
   var sender: ProviderConnection
@@ -24,8 +21,8 @@ final class HTTP2Provider {
   /// A final GOAWAY was sent: the connection is closed once every open stream is answered.
   var isOver = false
   private(set) var isClosed = false
-  /// Where somebody listens in; nil in a real service.
-  let interception: Interception?
+  /// Nil in a normal service.
+  let interception: (any ProviderInterception)?
   var errors = RateLimit.Bucket()
   /// Whether the log has why the session failed.
   var hasNotedFailure = false
@@ -38,14 +35,17 @@ final class HTTP2Provider {
   /// That at which a connection ends that has shown no valid credential.
   private let untrustedEndSeconds: UInt64
 
-  init(_ connection: Connection) {
-    self.connection = connection
-    worker = connection.worker
-    shard = worker.shard
-    activeSeconds = worker.nowSeconds
-    untrustedEndSeconds = worker.nowSeconds + UInt64(Limits.untrustedConnectionSeconds)
+  init(
+    _ connection: Connection, _ providers: ProviderContext,
+    interception: (any ProviderInterception)?
+  ) {
+    let context = connection.context
+    self.providers = providers
+    shard = providers.shard
+    activeSeconds = context.nowSeconds
+    untrustedEndSeconds = context.nowSeconds + UInt64(Limits.untrustedConnectionSeconds)
     let environment = connection.listener.environment
-    interception = connection.intercept(.http2)
+    self.interception = interception
     var refusal: Refusal?
     sender = ProviderConnection(environment: environment)
     if let der = connection.tls.peerCertificateDER {
@@ -54,10 +54,10 @@ final class HTTP2Provider {
           environment: environment,
           certificate: CertificateCredential(
             der: der.span, authorities: connection.listener.authorities),
-          directory: worker.trust.directory)
+          directory: context.trust.directory)
       } catch {
         if let interception, interception.isLenient {
-          sender = Self.lenientSender(connection, error, interception)
+          sender = interception.forgive(error, of: connection)
         } else {
           refusal = error
         }
@@ -73,26 +73,30 @@ final class HTTP2Provider {
     }
     configuration.party = hasRaisedLimit ? .team(sender.team) : .strangers(connection)
     session = HTTP2ServerSession(
-      configuration: configuration, pool: worker.requestPool,
-      nowMilliseconds: worker.loop.nowMilliseconds)
+      configuration: configuration, pool: providers.requestPool,
+      nowMilliseconds: context.loop.nowMilliseconds)
+    super.init(connection)
+    connection.deadlineSeconds = context.nowSeconds + UInt64(Limits.requestSeconds)
     if isCrowdedOut { goAway(Refusal(.tooManyConnections)) }
     if let refusal { refuseConnection(refusal) }
-    if worker.isDraining { drain() }
+    if context.shutdown.isDraining { drain() }
   }
 
   /// Goes on with a connection that was accepted elsewhere, whose peer has shown a valid credential.
-  init(_ connection: Connection, resuming handed: HandedOverProvider) {
-    self.connection = connection
-    worker = connection.worker
-    shard = worker.shard
+  init(_ connection: Connection, _ providers: ProviderContext, resuming handed: HandedOverProvider)
+  {
+    let context = connection.context
+    self.providers = providers
+    shard = providers.shard
     session = handed.session
     sender = ProviderConnection(environment: connection.listener.environment)
-    activeSeconds = worker.nowSeconds
+    activeSeconds = context.nowSeconds
     untrustedEndSeconds = .max
     interception = nil
     hasRaisedLimit = true
     swap(&sender, &handed.sender)
-    session.move(to: worker.requestPool, as: .team(sender.team))
+    super.init(connection)
+    session.move(to: providers.requestPool, as: .team(sender.team))
     session.raiseStreamLimit(to: Limits.concurrentStreams)
     // The snapshot may have changed while the connection came over.
     judgeTrust()
@@ -100,7 +104,7 @@ final class HTTP2Provider {
   }
 
   /// Gives the session up to the worker that goes on with the connection.
-  func leave() -> HandedOverProvider {
+  override func leave() -> any HandedOverState {
     session.leavePool()
     let handed = HandedOverProvider(
       session, ProviderConnection(environment: connection.listener.environment))
@@ -121,11 +125,11 @@ final class HTTP2Provider {
 
   // MARK: Requests
 
-  func receive(_ bytes: UnsafeRawBufferPointer) {
-    activeSeconds = worker.nowSeconds
-    let refusedBefore = worker.requestPool.refusedCount
-    let result = unsafe session.receive(bytes, nowMilliseconds: worker.loop.nowMilliseconds)
-    let refusedCount = worker.requestPool.refusedCount &- refusedBefore
+  override func receive(_ bytes: UnsafeRawBufferPointer) {
+    activeSeconds = context.nowSeconds
+    let refusedBefore = providers.requestPool.refusedCount
+    let result = unsafe session.receive(bytes, nowMilliseconds: context.loop.nowMilliseconds)
+    let refusedCount = providers.requestPool.refusedCount &- refusedBefore
     if refusedCount > 0 { noteRefusedStreams(refusedCount) }
     let isWaiting = !handleRequests()
     // Headers without their body yet: some clients write them apart, and get 22 requests a second otherwise.
@@ -146,7 +150,7 @@ final class HTTP2Provider {
 
   /// Decides about one request, or passes it on to whoever owns the device.
   private func handle(_ request: HTTP2Request) {
-    if let interception { return intercept(request, interception) }
+    if let interception { return interception.decide(request, of: self) }
     decide(request)
   }
 
@@ -162,14 +166,14 @@ final class HTTP2Provider {
   private func judge(
     _ request: HTTP2Request, _ content: borrowing RequestRecord
   ) throws(Refusal) {
-    let directory = worker.trust.directory
+    let directory = context.trust.directory
     try Admission.examineHead(content.fields, headerListTooLarge: request.headerListTooLarge)
     let grant = try authenticate(request, content, directory)
     guard !connection.isLeaving else { return session.putBack(request) }
     let head = try Admission.examine(
       content.fields, connection: sender, directory: directory,
       bodyByteCount: request.bodyByteCount, body: request.bodyBytes)
-    let claims = worker.sealer.open(head.token)
+    let claims = context.sealer.open(head.token)
     let admitted = try Admission.admit(
       head, claims: claims, grant: grant, connection: sender, directory: directory)
     accept(request, head, admitted)
@@ -178,37 +182,29 @@ final class HTTP2Provider {
   func authenticate(
     _ request: HTTP2Request, _ content: borrowing RequestRecord, _ directory: Directory
   ) throws(Refusal) -> Grant {
-    var outcome = sender.authenticate(
-      content.fields, directory: directory, nowSeconds: worker.wallSeconds)
-    if case .needsVerification(let range) = outcome {
-      outcome = verify(request, range)
-    }
-    switch outcome {
-    case .trusted(let grant):
-      if !hasRaisedLimit { try raiseStreamLimit() }
-      return grant
-    case .refused(let refusal): throw refusal
-    case .needsVerification: throw Refusal(.token(.malformed))
-    }
+    let trust = context.trust
+    let grant = try sender.authenticate(
+      content.fields, directory: directory, nowSeconds: context.wallSeconds
+    ) { token throws(Refusal) in try trust.verify(token) }
+    if !hasRaisedLimit { try raiseStreamLimit() }
+    return grant
   }
 
   func accept(
     _ request: HTTP2Request, _ head: borrowing AdmittedHead, _ claims: TokenClaims
   ) {
     let notification = shard.takeNotification()
-    if head.messageID == nil { notification.id = worker.ids.next() }
+    if head.messageID == nil { notification.id = context.ids.next() }
     Admission.fill(
       notification, from: head, claims: claims, interface: .http2,
       collapseID: request.value(.apnsCollapseID), payload: request.bodyBytes,
-      nowMilliseconds: worker.wallMilliseconds)
-    notification.uniqueID = worker.ids.next()
+      nowMilliseconds: context.wallMilliseconds)
+    notification.uniqueID = context.ids.next()
     undecidedCount += 1
     let open = OpenRequest(
       request: request, provider: self, id: notification.id, uniqueID: notification.uniqueID)
-    if let verdict = worker.route(
-      notification, worker.openRequests.open(open), own: shard)
-    {
-      worker.finish(verdict)
+    if let verdict = providers.router.route(notification, providers.openRequests.open(open)) {
+      providers.finish(verdict)
     }
   }
 
@@ -223,28 +219,26 @@ final class HTTP2Provider {
       answer(request, rejection)
     } else {
       accepted(request, open)
-      worker.latencies.acceptance.add(
-        milliseconds: Int64(worker.loop.nowMilliseconds) - Int64(request.startedMilliseconds))
+      context.latencies.acceptance.add(
+        milliseconds: Int64(context.loop.nowMilliseconds) - Int64(request.startedMilliseconds))
     }
     session.release(request)
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 
   /// The provider is gone.
   private func finishTooLate(_ open: OpenRequest, _ rejection: Rejection?) {
-    if interception != nil {
-      if let rejection {
-        noteRefused(open.request, rejection, open.id)
-      } else {
-        noteAccepted(open)
-      }
+    if let rejection {
+      interception?.rejected(open.request, rejection, open.id, of: self)
+    } else {
+      interception?.accepted(open, of: self)
     }
     session.release(open.request)
   }
 
   /// 200, with the id as the provider spelled it or the one that it was given.
   private func accepted(_ request: HTTP2Request, _ open: OpenRequest) {
-    if interception != nil { noteAccepted(open) }
+    interception?.accepted(open, of: self)
     // Documented for the development environment alone.
     if connection.listener.environment == .development {
       let unique = IDText(open.uniqueID)
@@ -254,16 +248,16 @@ final class HTTP2Provider {
   }
 
   func refuse(_ request: HTTP2Request, _ refusal: Refusal) {
-    if worker.log.writes(.debug) {
-      worker.log(
+    if context.log.writes(.debug) {
+      context.log(
         .debug, "request rejected", .text("peer", connection.peer.description),
         .text("reason", refusal.reason.text.description),
         .text(
           "explanation",
           refusal.explanation.text(
-            fields: request.fields, directory: worker.trust.directory)))
+            fields: request.fields, directory: context.trust.directory)))
     }
-    if let interception { note(refusal, of: request, interception) }
+    interception?.willReject(request, refusal, of: self)
     let isProbe = refusal.explanation == .deviceTokenOfProbe
     let id = answer(request, refusal.rejection, isCounted: !isProbe)
     if !isProbe || !hasProbed { connection.note(refusal, id: id, fields: request.fields) }
@@ -277,38 +271,38 @@ final class HTTP2Provider {
   private func answer(
     _ request: HTTP2Request, _ rejection: Rejection, isCounted: Bool = true
   ) -> NotificationID {
-    defer { worker.markDirty(connection) }
-    if isCounted { worker.shard.noteRejection(rejection.reason) }
+    defer { connection.markDirty() }
+    if isCounted { shard.noteRejection(rejection.reason) }
     let given: NotificationID? =
       if case .given(let id) = Admission.messageID(of: request.fields) { id } else { nil }
-    let id = given ?? worker.ids.next()
+    let id = given ?? context.ids.next()
     session.reject(request, rejection, id, isGiven: given != nil)
-    if interception != nil { noteRefused(request, rejection, given == nil ? id : nil) }
+    interception?.rejected(request, rejection, given == nil ? id : nil, of: self)
     return id
   }
 
   /// Requests that are still on their way in do not count: nobody would decide about them.
-  var wantsPause: Bool { worker.mustPause(undecided: undecidedCount) }
+  override var wantsPause: Bool { shard.mustPause(undecided: undecidedCount) }
 
   // MARK: Output
 
-  /// Moves what the session has to say into the connection, a TLS record at a time; true when that was the last of it.
-  func flush() -> Bool {
-    if let interception, interception.ending != .none { return flushLast(interception) }
+  /// Moves what the session has to say into the connection, a TLS record at a time.
+  override func flush() -> Connection.Ending {
+    if let ending = interception?.flush(self) { return ending }
     if ending.isDraining { goOnDraining() }
     while connection.mayWrite, session.wantsWrite {
-      worker.scratch.removeAll(keepingCapacity: true)
-      session.pendingOutput(into: &worker.scratch, limit: TLSBuffers.recordBytes)
-      if worker.scratch.isEmpty { break }
-      connection.encrypt(worker.scratch, count: worker.scratch.count)
-      activeSeconds = worker.nowSeconds
+      context.scratch.removeAll(keepingCapacity: true)
+      session.pendingOutput(into: &context.scratch, limit: TLSBuffers.recordBytes)
+      if context.scratch.isEmpty { break }
+      connection.encrypt(context.scratch, count: context.scratch.count)
+      activeSeconds = context.nowSeconds
     }
     if session.isFinished || (isOver && session.openStreamCount == 0 && !session.wantsWrite) {
       isOver = true
-      return true
+      return .now
     }
     setDeadline()
-    return false
+    return .none
   }
 
   // MARK: Time and the end
@@ -320,25 +314,27 @@ final class HTTP2Provider {
       seconds = min(seconds, milliseconds / 1000 + 1)
     }
     if let end = sender.certificateNotAfterSeconds, !isOver {
-      seconds = min(seconds, worker.secondAfter(end))
+      seconds = min(seconds, context.secondAfter(end))
     }
-    if ending.isDraining { seconds = min(seconds, worker.nowSeconds + 1) }
+    if ending.isDraining { seconds = min(seconds, context.nowSeconds + 1) }
     connection.deadlineSeconds = seconds
-    worker.watch(connection)
+    connection.watch()
   }
 
-  func deadlineReached() {
-    if case .failed = session.tick(nowMilliseconds: worker.loop.nowMilliseconds) { noteFailure() }
+  override func deadlineReached() {
+    if case .failed = session.tick(nowMilliseconds: context.loop.nowMilliseconds) { noteFailure() }
     while let request = session.nextTimedOutRequest() {
       answer(request, Rejection(.idleTimeout))
       session.release(request)
     }
-    let idle = worker.nowSeconds - min(activeSeconds, worker.nowSeconds)
+    let idle = context.nowSeconds - min(activeSeconds, context.nowSeconds)
     let isIdle = idle >= UInt64(Limits.providerIdleSeconds) && session.openStreamCount == 0
-    if !hasRaisedLimit, worker.nowSeconds >= untrustedEndSeconds { endUntrusted() }
+    if !hasRaisedLimit, context.nowSeconds >= untrustedEndSeconds { endUntrusted() }
     if isIdle { end(.idleTimeout) }
-    if ending.isDraining { carryOut(ending.tick(nowSeconds: Int64(worker.nowSeconds))) }
-    if let end = sender.certificateNotAfterSeconds, worker.certificateSeconds > end { judgeTrust() }
+    if ending.isDraining { carryOut(ending.tick(nowSeconds: Int64(context.nowSeconds))) }
+    if let end = sender.certificateNotAfterSeconds, context.certificateSeconds > end {
+      judgeTrust()
+    }
     setDeadline()
   }
 
@@ -347,11 +343,11 @@ final class HTTP2Provider {
     guard !isOver else { return }
     isOver = true
     session.goAway(reason: reason)
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 
   /// What connections are judged by was replaced, or the clock jumped.
-  func trustChanged() {
+  override func trustChanged(hasLostAuthority: Bool) {
     judgeTrust()
     if sender.hasCertificate { setDeadline() }
   }
@@ -360,21 +356,26 @@ final class HTTP2Provider {
   private func judgeTrust() {
     guard !isOver, interception?.isLenient != true,
       let refusal = sender.reexamine(
-        directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
+        directory: context.trust.directory, nowSeconds: context.certificateSeconds)
     else { return }
     connection.noteRevocation(refusal)
     goAway(refusal)
-    worker.markDirty(connection)
+    connection.markDirty()
   }
 
   /// The client will send nothing more; what it asked for is still answered.
-  func peerFinished() {
-    end(.shutdown)
+  override func peerFinished() { end(.shutdown) }
+
+  /// The service shuts down; `Drain` says when the connection ends.
+  override func drain() {
+    interception?.drain(self)
+    ending.begin(nowSeconds: Int64(context.nowSeconds))
+    connection.markDirty()
   }
 
   /// The socket is gone. Requests that are still being decided come back through `finish`.
-  func connectionClosed() {
+  override func connectionClosed(_ end: Connection.End) {
     isClosed = true
-    if let interception { interceptionEnded(interception) }
+    interception?.connectionClosed(self)
   }
 }

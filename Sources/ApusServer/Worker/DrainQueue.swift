@@ -1,3 +1,4 @@
+import ApusCore
 import ApusLoop
 import ApusModel
 
@@ -7,38 +8,40 @@ import ApusModel
 /// Devices are told first, each with a time to reconnect, and providers after them: so a restart turns providers away
 /// only briefly.
 final class DrainQueue {
-  private unowned let worker: Worker
-  private var waiting: [(slot: Int32, generation: UInt32)]
+  private unowned let connections: ConnectionTable
+  private var waiting: [DeadlineWheel.Entry]
   private let perStep: Int
   private var timer: LoopTimer?
 
   private static let gatewayStepMilliseconds: UInt64 = 10
 
   /// Tells binary providers in steps, all within `Limits.binaryDrainSpreadMilliseconds`.
-  convenience init(gateways slots: [Int32], of worker: Worker) {
+  convenience init(gateways slots: [Int32], of connections: ConnectionTable) {
     let steps = Int(Limits.binaryDrainSpreadMilliseconds / Self.gatewayStepMilliseconds)
     self.init(
-      slots, of: worker, perStep: (slots.count + steps - 1) / steps,
+      slots, of: connections, perStep: (slots.count + steps - 1) / steps,
       stepMilliseconds: Self.gatewayStepMilliseconds)
   }
 
   /// Tells devices as fast as possible while others are still served.
-  convenience init(devices slots: [Int32], of worker: Worker) {
-    self.init(slots, of: worker, perStep: Limits.devicesDrainedAtOnce, stepMilliseconds: 1)
+  convenience init(devices slots: [Int32], of connections: ConnectionTable) {
+    self.init(slots, of: connections, perStep: Limits.devicesDrainedAtOnce, stepMilliseconds: 1)
   }
 
-  private init(_ slots: [Int32], of worker: Worker, perStep: Int, stepMilliseconds: UInt64) {
-    self.worker = worker
+  private init(
+    _ slots: [Int32], of connections: ConnectionTable, perStep: Int, stepMilliseconds: UInt64
+  ) {
+    self.connections = connections
     self.perStep = perStep
-    waiting = slots.map { ($0, worker.generations[Int($0)]) }
+    waiting = slots.map(connections.entry(at:))
     guard !waiting.isEmpty else { return }
-    timer = LoopTimer(loop: worker.loop) { [unowned self] in step() }
+    timer = LoopTimer(loop: connections.context.loop) { [unowned self] in step() }
     timer?.start(afterMilliseconds: stepMilliseconds, repeatMilliseconds: stepMilliseconds)
   }
 
   private func step() {
     for entry in waiting.suffix(perStep) {
-      worker.connection(slot: entry.slot, generation: entry.generation)?.drain()
+      connections.connection(entry)?.drain()
     }
     waiting.removeLast(min(perStep, waiting.count))
     if waiting.isEmpty { timer?.stop() }

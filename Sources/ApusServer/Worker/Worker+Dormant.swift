@@ -10,47 +10,69 @@ import ApusWire
 //   dormant --socket readable, device or connection looked up, deadline reached--> awake
 
 extension Worker {
-  var dormantSeconds: UInt64 { configuration.dormantSeconds }
-
   /// Replaces the objects of a quiet device by a row. Does nothing and returns false if the connection is not a quiet
   /// device's, or if a row cannot represent its state.
   func fallDormant(_ connection: Connection) -> Bool {
     let now = Int64(loop.nowMilliseconds)
-    guard !isDrainingDevices, let courier = connection.quietCourier(atMilliseconds: now),
+    guard !context.shutdown.isDrainingDevices, connection.isQuiet,
+      let courier = connection.driver as? CourierConnection, courier.isQuiet(atMilliseconds: now),
       let device = courier.device, device.mayFallDormant(atMilliseconds: now),
       let listener = dormant.reserve(connection.slot, connection.listener)
     else { return false }
-    var row = DormantRow(courier, device, listener: listener, atMilliseconds: now)
+    var row = DormantRow(courier.quiet, device, listener: listener, atMilliseconds: now)
     row.socket = connection.park()
     dormant.insert(row, at: connection.slot)
     row.tls?.wipe()
-    connections[Int(connection.slot)] = nil
-    shard.cache.release(device.key)
+    connections.removeObject(at: connection.slot)
+    devices.cache.release(device.key)
     watchDormant(connection.slot)
     return true
   }
+
+  func isDormant(_ slot: Int32) -> Bool { dormant.has(slot) }
 
   /// Recreates the objects of a dormant device in their previous state.
   @discardableResult func wake(_ slot: Int32) -> Connection {
     let index = Int(slot)
     let listener = dormant.listener(of: slot)
     let key = dormant.rows[index].key
-    let device = shard.cache.makeDevice(key, dormant.rows[index].registration)
+    let device = devices.cache.makeDevice(key, dormant.rows[index].registration)
     dormant.rows[index].restore(device, slot: slot)
-    let connection = Connection(
-      worker: self, waking: dormant.rows[index], slot: slot, generation: generations[index],
-      listener: listener, device: device)
+    let connection = wake(slot, dormant.rows[index], listener, device)
     dormant.remove(at: slot)
-    connections[index] = connection
-    shard.cache.keep(device)
-    watch(connection)
+    connections.restore(connection)
+    devices.cache.keep(device)
+    connection.watch()
     // The worker told its connections to end while this one was dormant.
-    if isDrainingDevices { connection.drain() }
+    if context.shutdown.isDrainingDevices { connection.drain() }
+    return connection
+  }
+
+  private func wake(
+    _ slot: Int32, _ row: borrowing DormantRow, _ listener: ServiceListener, _ device: Device
+  ) -> Connection {
+    let tls: TLSConnection
+    if let kept = row.rest?.tls {
+      tls = kept
+    } else if let packed = row.tls {
+      tls = TLSConnection(packed, context: listener.context)
+    } else {
+      preconditionFailure("a dormant connection has no TLS")
+    }
+    let connection = Connection(
+      table: connections, listener: listener, entry: connections.entry(at: slot),
+      socket: Socket(parked: row.socket, loop: loop), peer: row.peer, tls: tls,
+      acceptedMilliseconds: row.acceptedMilliseconds, stage: .open)
+    connection.wake(
+      CourierConnection(connection, devices, waking: row, device: device),
+      deadlineSeconds: deadlineSeconds(of: row),
+      watchedSeconds: row.watchedSeconds == .max ? .max : UInt64(row.watchedSeconds))
     return connection
   }
 
   /// Called when the wheel reaches a dormant device.
-  func lookAtDormant(_ slot: Int32, _ now: UInt64) {
+  func lookAtDormant(_ slot: Int32) {
+    let now = context.nowSeconds
     guard dormant.has(slot), UInt64(dormant.rows[Int(slot)].watchedSeconds) <= now else { return }
     dormant.rows[Int(slot)].watchedSeconds = .max
     if deadlineSeconds(of: dormant.rows[Int(slot)]) <= now {
@@ -60,30 +82,28 @@ extension Worker {
     }
   }
 
-  /// Second of the worker's clock at which the silence timeout ends or the certificate expires.
-  fileprivate func deadlineSeconds(of row: borrowing DormantRow) -> UInt64 {
+  /// Second of the loop's clock at which the silence timeout ends or the certificate expires.
+  private func deadlineSeconds(of row: borrowing DormantRow) -> UInt64 {
     guard let end = row.certificate?.notAfter else { return row.silenceSeconds }
-    return min(row.silenceSeconds, secondAfter(end))
+    return min(row.silenceSeconds, context.secondAfter(end))
   }
 
   private func watchDormant(_ slot: Int32) {
-    watchDormant(slot, deadlineSeconds(of: dormant.rows[Int(slot)]))
-  }
-
-  private func watchDormant(_ slot: Int32, _ deadlineSeconds: UInt64) {
-    guard deadlineSeconds < dormant.rows[Int(slot)].watchedSeconds else { return }
-    let entry = DeadlineWheel.Entry(slot: slot, generation: generations[Int(slot)])
+    let deadline = deadlineSeconds(of: dormant.rows[Int(slot)])
+    guard deadline < dormant.rows[Int(slot)].watchedSeconds else { return }
     dormant.rows[Int(slot)].watchedSeconds = UInt32(
-      clamping: wheel.add(entry, deadlineSeconds: deadlineSeconds))
+      clamping: connections.watch(connections.entry(at: slot), deadlineSeconds: deadline))
   }
 
   /// Called when the trust was replaced or the clock jumped. Wakes only the devices whose connections must end.
   func judgeDormant(hasLostAuthority: Bool) {
-    let now = certificateSeconds
+    let now = context.certificateSeconds
     for slot in dormant.slots {
       let certificate = dormant.rows[Int(slot)].certificate
-      if certificate?.fault(trust, hasLostAuthority: hasLostAuthority, nowSeconds: now) != nil {
-        wake(slot).trustChanged(hasLostAuthority: hasLostAuthority)
+      let fault = certificate?.fault(
+        context.trust, hasLostAuthority: hasLostAuthority, nowSeconds: now)
+      if fault != nil {
+        wake(slot).driver?.trustChanged(hasLostAuthority: hasLostAuthority)
       } else {
         watchDormant(slot)
       }
@@ -99,49 +119,4 @@ final class DormantSockets: ParkedSocketHandler {
   init(worker: Worker) { self.worker = worker }
 
   func parkedSocketReady(_ tag: Int32) { worker.wake(tag).socketReadable() }
-}
-
-extension Connection {
-  /// The device's protocol, if nothing is pending in it or on its connection.
-  fileprivate func quietCourier(atMilliseconds now: Int64) -> CourierConnection? {
-    guard stage == .open, ending == .none, !isPeerFinished, !isReadingPaused, !isDirty,
-      unsentByteCount == 0, case .courier(let courier) = driver,
-      courier.stage == .serving, !courier.isStopping, courier.arrival == nil,
-      courier.framer.partialBytes == 0, courier.output.isEmpty, courier.tokenAnswers.isEmpty,
-      courier.keepAlives.isFull(atMilliseconds: now),
-      courier.issuing?.isAsked != true, courier.issuing?.held == nil
-    else { return nil }
-    return courier
-  }
-
-  /// Leaves the socket to the loop and retires this object. The peer does not notice.
-  fileprivate func park() -> Int32 {
-    driver = .none
-    stage = .closed
-    return socket.park(tag: slot)
-  }
-
-  /// Resumes a dormant connection.
-  fileprivate convenience init(
-    worker: Worker, waking row: borrowing DormantRow, slot: Int32, generation: UInt32,
-    listener: ServiceListener, device: Device
-  ) {
-    let tls: TLSConnection
-    if let kept = row.rest?.tls {
-      tls = kept
-    } else if let packed = row.tls {
-      tls = TLSConnection(packed, context: listener.context)
-    } else {
-      preconditionFailure("a dormant connection has no TLS")
-    }
-    self.init(
-      worker: worker, listener: listener, slot: slot, generation: generation,
-      socket: Socket(parked: row.socket, loop: worker.loop), peer: row.peer, tls: tls,
-      acceptedMilliseconds: row.acceptedMilliseconds, stage: .open)
-    remainTrusted(as: .device)
-    driver = .courier(CourierConnection(self, waking: row, device: device))
-    deadlineSeconds = worker.deadlineSeconds(of: row)
-    quietSeconds = worker.nowSeconds + worker.dormantSeconds
-    watchedSeconds = row.watchedSeconds == .max ? .max : UInt64(row.watchedSeconds)
-  }
 }

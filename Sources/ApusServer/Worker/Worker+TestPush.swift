@@ -36,7 +36,7 @@ extension Worker {
   private func judge(
     _ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void
   ) throws(Refusal) {
-    let directory = trust.directory
+    let directory = context.trust.directory
     let (fields, payload) = (push.fields, push.payload)
     let sender = ProviderConnection(environment: push.environment)
     try Admission.examineHead(fields, headerListTooLarge: false)
@@ -48,39 +48,40 @@ extension Worker {
       throw Refusal(.topicUnknown)
     }
     let claims = try Admission.admit(
-      head, claims: sealer.open(head.token), grant: Grant(team: team, scope: .team),
+      head, claims: context.sealer.open(head.token), grant: Grant(team: team, scope: .team),
       connection: sender, directory: directory)
-    let notification = shard.takeNotification()
-    if head.messageID == nil { notification.id = ids.next() }
+    let notification = devices.takeNotification()
+    if head.messageID == nil { notification.id = context.ids.next() }
     Admission.fill(
       notification, from: head, claims: claims, interface: .http2,
       collapseID: fields.value(.apnsCollapseID), payload: payload.span,
-      nowMilliseconds: wallMilliseconds)
-    notification.uniqueID = ids.next()
+      nowMilliseconds: context.wallMilliseconds)
+    notification.uniqueID = context.ids.next()
     let (id, uniqueID) = (notification.id, notification.uniqueID)
     let number = testPushes.open { [unowned self] rejection in
       guard let rejection else { return done(TestPushOutcome(id: id, uniqueID: uniqueID)) }
-      shard.noteRejection(rejection.reason)
+      devices.noteRejection(rejection.reason)
       done(
         TestPushOutcome(
           id: id, rejection: rejection, explanation: explanation(rejection, fields)))
     }
-    let answer = Answer(worker: UInt16(index), testPush: number)
-    guard let verdict = route(notification, answer, own: shard) else { return }
-    shard.gatherLedger()
+    let answer = Answer(worker: UInt16(context.index), testPush: number)
+    guard let verdict = router.route(notification, answer) else { return }
+    devices.gatherLedger()
     finish(verdict)
   }
 
   private func refuse(
     _ push: TestPush, _ refusal: Refusal, _ done: (TestPushOutcome) -> Void
   ) {
-    shard.noteRejection(refusal.reason)
-    var id = ids.next()
+    devices.noteRejection(refusal.reason)
+    var id = context.ids.next()
     if case .given(let given) = Admission.messageID(of: push.fields) { id = given }
     done(
       TestPushOutcome(
         id: id, rejection: refusal.rejection,
-        explanation: refusal.explanation.text(fields: push.fields, directory: trust.directory)))
+        explanation: refusal.explanation.text(
+          fields: push.fields, directory: context.trust.directory)))
   }
 
   /// What the shard refused, in words.
@@ -93,6 +94,6 @@ extension Worker {
     case .deviceTokenNotForTopic: return "the device has no app with this topic"
     default: return "the service could not store the notification: its store accepts no writes"
     }
-    return explanation.text(fields: fields, directory: trust.directory)
+    return explanation.text(fields: fields, directory: context.trust.directory)
   }
 }

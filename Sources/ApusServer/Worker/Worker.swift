@@ -8,7 +8,6 @@ import ApusModel
 import ApusStore
 import ApusTLS
 import ApusTrust
-import Glibc
 
 /// A loop on a thread of its own, with its connections and its share of the devices.
 ///
@@ -17,137 +16,56 @@ import Glibc
 /// worker. So no stranger ever takes a turn of a loop that serves trusted peers. In a development service there are no
 /// acceptors, and workers accept connections themselves.
 ///
-/// Everything here is touched by that thread alone. Other threads reach it through `inbox` and `loop.perform`.
-/// One turn of the loop ends in `endTurn`: work arrives in callbacks, and everything that came of it leaves in batches.
+/// Only its own thread uses it; others reach it through its router's inbox and `loop.perform`. Work arrives in
+/// callbacks, and everything that came of it leaves in batches when the turn ends (`endTurn`).
 @safe final class Worker: @unchecked Sendable {
-  let index: Int
-  /// Who goes on with providers' connections once they are trusted; nil of a worker that serves them itself.
-  let acceptsFor: Worker?
-  let loop: EventLoop
-  let configuration: ServerConfiguration
-  let log: Log
-  let store: any DurableStore
-  let order: AcceptanceOrder
-  let tlsBuffers = TLSBuffers()
-  let requestPool: HTTP2RequestPool
-  let ids: RandomIDs
-  let receiveBuffer: UnsafeMutableRawBufferPointer
-  var scratch: [UInt8] = []
-  /// Memory for a device's frames, lent to one connection at a time.
-  var frameScratch: [UInt8] = []
-  /// Memory for a batch of an old sender's frames, likewise.
-  let binaryScratch = BinaryScratch()
-  var openRequests: OpenRequests
+  let context: WorkerContext
+  let connections: ConnectionTable
+  let devices: ShardDriver
+  let dormant: DormantDevices
+  let providers: ProviderContext
+  let router: Router
   /// Pushes of the administration in progress.
   var testPushes = TestPushTable()
-  var latencies = Latencies()
-  /// What providers and devices are judged by; replaced as a whole.
-  private(set) var trust: Trust
-  /// Counts the changes of the devices' authorities.
-  private(set) var authorityGeneration: UInt32 = 0
-  private(set) var sealer: TokenSealer
-  private(set) var isDraining = false
-  private(set) var isDrainingDevices = false
-  /// Milliseconds over which the devices that are told to go come back.
-  private var reconnectSpreadMilliseconds: UInt64 = 0
-  private var owner: ShardDriver?
-  private var peers: [Worker] = []
-  private var outboxes: [[WorkerMessage]] = []
-  private var inbox: Inbox<WorkerMessage>?
   /// In the order in which they were opened.
   private var listeners: [ServiceListener] = []
-  let listeningSockets: ListeningSockets
-  /// By slots; nil also where the connection is dormant.
-  var connections: [Connection?] = []
-  var generations: [UInt32] = []
-  var freeSlots: [Int32] = []
-  var connectionCounts = ConnectionCounts()
-  var ended = EndedConnections()
-  /// Connected devices that are rows of a table; see `DormantDevices`.
-  let dormant = DormantDevices()
-  private lazy var dormantSockets = DormantSockets(worker: self)
-  private var dirty: [Connection] = []
-  var wheel: DeadlineWheel
   private var secondTimer: LoopTimer?
-  private(set) var pauses: PauseQueue?
   private var drains: [DrainQueue] = []
-  var untrustedWork: UntrustedWork
-  var scarcity = MemoryScarcity()
-  var untrusted = UntrustedConnections()
-  let commons: Commons
-  /// The wall clock minus the worker's when they were last compared; see `watchClock`.
-  var clockOffsetMilliseconds: Int64?
+  private lazy var dormantSockets = DormantSockets(worker: self)
+  /// Whether the log says that memory is scarce.
+  private var hasReportedScarcity = false
+  /// The wall clock minus the loop's when they were last compared; see `watchClock`.
+  private var clockOffsetMilliseconds: Int64?
 
-  /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
-  private static let inboxCapacity = 65_536
-  private static let receiveBytes = 65_536
-
+  /// - Parameter servingIndex: for an acceptor, the index of the worker that continues with its trusted connections.
   init(
-    index: Int, acceptsFor: Worker? = nil, commons: Commons, trust: Trust,
+    index: Int, of workerCount: Int, servingIndex: Int? = nil, shared: SharedState, trust: Trust,
     loop: EventLoop? = nil, ids: RandomIDs = RandomIDs()
   ) {
-    let name = acceptsFor.map { "apus-accept-\($0.index)" } ?? "apus-worker-\(index)"
-    let loop = loop ?? EventLoop(name: name)
-    self.loop = loop
-    self.ids = ids
-    clock = commons.configuration.interceptor?.clock
-    wallMilliseconds = loop.wallMilliseconds
-    self.commons = commons
-    self.index = index
-    self.acceptsFor = acceptsFor
-    configuration = commons.configuration
-    log = configuration.log
-    store = commons.store
-    order = commons.order
-    self.trust = trust
-    sealer = TokenSealer(trust.sealingKeys)
-    openRequests = OpenRequests(worker: UInt16(index))
-    requestPool = HTTP2RequestPool(
-      keptCount: acceptsFor == nil ? Limits.pooledRequests : Limits.pooledUntrustedRequests)
-    listeningSockets = ListeningSockets(loop: loop)
-    untrustedWork = UntrustedWork(halfOpenLimit: configuration.halfOpenLimit)
-    wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
-    unsafe receiveBuffer = .allocate(byteCount: Self.receiveBytes, alignment: 64)
+    let name = servingIndex.map { "apus-accept-\($0)" } ?? "apus-worker-\(index)"
+    context = WorkerContext(
+      index: index, workerCount: workerCount, servingIndex: servingIndex ?? index,
+      loop: loop ?? EventLoop(name: name), shared: shared, trust: trust, ids: ids)
+    connections = ConnectionTable(context)
+    dormant = DormantDevices()
+    let cacheByteCount = shared.configuration.deviceCacheMegabytes * 1024 * 1024 / workerCount
+    devices = ShardDriver(
+      context, dormant, cacheByteCount: context.isAcceptor ? 0 : cacheByteCount)
+    router = Router(context, devices)
+    providers = ProviderContext(context, router, devices)
+    connections.host = self
+    devices.host = self
   }
 
-  deinit { unsafe receiveBuffer.deallocate() }
-
-  var nowSeconds: UInt64 { loop.nowMilliseconds / 1000 }
-  private(set) var wallMilliseconds: Int64
-  /// Set by a test; nil in a real service.
-  private let clock: ServiceClock?
-  var wallSeconds: Int64 { wallMilliseconds / 1000 }
-
-  func readClock() {
-    wallMilliseconds = loop.wallMilliseconds
-    if let clock { wallMilliseconds &+= clock.offsetMilliseconds }
-  }
-
-  var shard: ShardDriver {
-    guard let owner else { preconditionFailure("the worker was not connected to its peers") }
-    return owner
-  }
+  var loop: EventLoop { context.loop }
 
   // MARK: Set-up, before the loop runs
 
-  var isAcceptor: Bool { acceptsFor != nil }
-
   /// Makes the workers of a service known to each other, or to an acceptor.
   func connect(to workers: [Worker]) {
-    peers = workers
-    outboxes = workers.map { _ in [] }
-    owner = ShardDriver(
-      worker: self,
-      cacheByteCount: isAcceptor
-        ? 0 : configuration.deviceCacheMegabytes * 1024 * 1024 / workers.count)
-    inbox = Inbox(loop: loop, capacity: Self.inboxCapacity) { [unowned self] messages in
-      if messages.count > 1 { shard.warm(messages) }
-      for message in messages { handle(message) }
-      messages.removeAll(keepingCapacity: true)
-    }
-    pauses = PauseQueue(worker: self)
+    router.connect(to: workers.map(\.router)) { [unowned self] in handle($0) }
     loop.parkedSocketHandler = dormantSockets
-    loop.onWake = { [unowned self] in readClock() }
+    loop.onWake = { [unowned self] in context.readClock() }
     loop.onTurnEnd = { [unowned self] in endTurn() }
     let timer = LoopTimer(loop: loop) { [unowned self] in secondPassed() }
     timer.start(afterMilliseconds: 1000, repeatMilliseconds: 1000)
@@ -157,7 +75,7 @@ import Glibc
   /// Lets the loop run on a thread of its own.
   func start() {
     loop.start()
-    let isAcceptor = isAcceptor
+    let isAcceptor = context.isAcceptor
     loop.perform {
       // A step of a handshake costs hundreds of times what a notification costs.
       if isAcceptor { Scheduling.giveWay(steps: Limits.acceptorNiceness) }
@@ -174,135 +92,130 @@ import Glibc
       // A probe would wake a device's radio, and the courier has an idle limit of its own.
       let keepAlive: TCPKeepAlive? = listener.kind == .courier ? nil : .standard
       let handler = { [unowned self] (descriptor: Int32, peer: SocketAddress) in
-        accept(
-          descriptor, peer, interception?.listener(listeners[place], at: place) ?? listeners[place])
+        let listener = listeners[place]
+        connections.accept(
+          descriptor, peer, context.shared.interception?.listener(listener, at: place) ?? listener)
       }
       let socket =
-        if let inherited = configuration.inheritedSockets[address] {
+        if let inherited = context.configuration.inheritedSockets[address] {
           try Listener(loop: loop, sharing: inherited, keepAlive: keepAlive, handler: handler)
         } else {
           try Listener(
             loop: loop, address: address, reusePort: reusePort, keepAlive: keepAlive,
             handler: handler)
         }
-      listeningSockets.append(socket, of: listener.kind)
+      connections.listening.append(socket, of: listener.kind)
       return socket.localAddress ?? address
     }
   }
 
-  // MARK: Between workers
-
-  /// The worker that owns a device.
-  ///
-  /// A multiplication spreads ids that were not drawn at random; the high bits choose.
-  func ownerIndex(of device: DeviceID) -> Int {
-    let mixed = device.rawValue &* 0x9e37_79b9_7f4a_7c15
-    return Int(mixed.multipliedFullWidth(by: UInt64(peers.count)).high)
-  }
-
-  /// Whether this worker owns the device.
-  func owns(_ device: DeviceID) -> Bool { ownerIndex(of: device) == index }
-
-  /// Hands an admitted notification to the worker that owns its device; `own` is this worker's shard. Returns the
-  /// verdict where it is there at once.
-  func route(
-    _ notification: consuming Notification, _ answer: Answer, own: ShardDriver
-  ) -> Verdict? {
-    let target = ownerIndex(of: notification.claims.device)
-    guard target == index else {
-      outboxes[target].append(.submit(notification, answer))
-      return nil
-    }
-    return own.submit(
-      notification, answer, nowMilliseconds: wallMilliseconds,
-      loopMilliseconds: loop.nowMilliseconds)
-  }
-
-  func send(_ message: WorkerMessage, to target: Int) {
-    if target == index { handle(message) } else { outboxes[target].append(message) }
-  }
+  // MARK: Messages
 
   private func handle(_ message: WorkerMessage) {
     switch message {
     case .submit(let notification, let answer):
-      guard let verdict = route(notification, answer, own: shard) else { return }
-      send(.verdict(verdict), to: Int(answer.worker))
+      if let verdict = router.route(notification, answer) { router.send(verdict) }
     case .verdict(let verdict): finish(verdict)
-    case .adopt(let connection): adopt(connection)
-    case .expired(let place): shard.expire(place)
+    case .adopt(let connection): connections.adopt(connection)
+    case .expired(let place): devices.expire(place)
     }
   }
 
   func finish(_ verdict: Verdict) {
     let answer = verdict.answer
     switch answer.kind {
-    case .request:
-      guard let open = openRequests.close(answer) else { return }
-      open.provider.finish(open, rejection: verdict.rejection)
+    case .request: providers.finish(verdict)
     case .frame:
-      connection(slot: Int32(answer.slot), generation: answer.generation)?.decided(verdict)
+      let entry = DeadlineWheel.Entry(slot: Int32(answer.slot), generation: answer.generation)
+      connections.connection(entry)?.driver?.decided(verdict)
     case .testPush: testPushes.close(answer.slot)?(verdict.rejection)
-    }
-  }
-
-  private func adopt(_ handed: HandedOverConnection) {
-    // The sender's turn may have begun after this one: without this, the connection's times would be in the future.
-    loop.updateNow()
-    let (slot, generation) = takeSlot()
-    do {
-      let connection = Connection(
-        worker: self, listener: handed.listener, slot: slot, generation: generation,
-        socket: try Socket(adopting: handed.descriptor, loop: loop), peer: handed.peer,
-        tls: handed.tls, acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
-      connections[Int(slot)] = connection
-      connectionCounts[handed.listener.kind, handed.listener.environment] += 1
-      connection.resume(handed)
-      // It was under way while this worker told its connections to end.
-      if handed.listener.kind == .courier ? isDrainingDevices : isDraining { connection.drain() }
-      markDirty(connection)
-    } catch {
-      gate.close(handed.peer, at: handed.listener, holder: handed.holder)
-      refuse(slot, handed.peer, error)
     }
   }
 
   // MARK: The end of a turn
 
-  func markDirty(_ connection: Connection) {
-    guard !connection.isDirty else { return }
-    connection.isDirty = true
-    dirty.append(connection)
-  }
-
   /// Everything that the turn brought about leaves: decisions, frames, answers, groups for the store.
   ///
   /// One thing leads to another: a device that is handed over is known to the shard, whose decisions wake connections.
   private func endTurn() {
-    readClock()
-    lookAtDue()
+    context.readClock()
+    connections.lookAtDue()
     repeat {
-      shard.work()
-      // The journal has the lines of a notification before its answer leaves.
-      shard.gatherLedger()
-      for verdict in shard.takeVerdicts() {
-        let target = Int(verdict.answer.worker)
-        if target == index { finish(verdict) } else { outboxes[target].append(.verdict(verdict)) }
+      devices.work { slot in
+        if let connection = connections.connection(at: slot) { connections.markDirty(connection) }
       }
-      shard.clearVerdicts()
-      shard.gatherLedger()
-      while let connection = dirty.popLast() { connection.flush() }
-    } while shard.hasWork
-    shard.sealIfDue()
-    shard.shareMemoryFigures()
-    for target in outboxes.indices where !outboxes[target].isEmpty {
-      _ = peers[target].inbox?.send(contentsOf: &outboxes[target])
-    }
-    continueHandshakes()
-    untrustedWork.turnEnded(self)
-    if isAcceptor { Scheduling.yield() }
+      // The journal has the lines of a notification before its answer leaves.
+      devices.gatherLedger()
+      for verdict in devices.takeVerdicts() { router.send(verdict) }
+      devices.clearVerdicts()
+      devices.gatherLedger()
+      connections.flushDirty()
+    } while devices.hasWork
+    devices.sealIfDue()
+    devices.shareMemoryFigures()
+    router.endTurn()
+    connections.continueHandshakes()
+    connections.untrustedWork.turnEnded(connections)
+    if context.isAcceptor { Scheduling.yield() }
   }
 
-  // MARK: Control
+  // MARK: Each second
+
+  func secondPassed() {
+    context.readClock()
+    watchClock()
+    connections.advanceWheel()
+    providers.answerOverdue(nowSeconds: context.nowSeconds)
+    context.tlsBuffers.forgetKeys()
+    devices.secondPassed()
+    connections.reportDescriptors()
+    if context.index == 0 {
+      handOutExpired()
+      context.log.tellSuppressed(atMilliseconds: loop.nowMilliseconds)
+      connections.reportRefused()
+      reportScarcity()
+    }
+    readOnAfterScarcity()
+    let awake = devices.shard.sessions.connected - dormant.dormancy.count
+    let hasDormantMuch = dormant.freedMuch(awake: awake, nowSeconds: context.nowSeconds)
+    if hasDormantMuch || providers.requestPool.hasShrunk() { returnMemory() }
+  }
+
+  /// Passes on what the store took for expired, to the devices' owners.
+  private func handOutExpired() {
+    var places: [MailboxKey] = []
+    context.store.takeExpired(
+      nowSeconds: context.wallSeconds, limit: Limits.expiredPerSecond, into: &places)
+    for place in places {
+      router.send(.expired(place), to: context.ownerIndex(of: place.device))
+    }
+  }
+
+  /// Providers whose notifications wait for a stuck device would not notice that memory is free again.
+  private func readOnAfterScarcity() {
+    guard devices.takePauses() else { return }
+    for connection in connections.awakeConnections where connection.isReadingPaused {
+      connection.markDirty()
+    }
+  }
+
+  /// Says when memory becomes scarce, and when it no longer is.
+  private func reportScarcity() {
+    let memory = devices.shard.memory
+    guard memory.isScarce != hasReportedScarcity else { return }
+    hasReportedScarcity = memory.isScarce
+    context.log.limited(
+      memory.isScarce ? .warning : .info,
+      memory.isScarce ? .memoryScarce : .memorySufficient, atMilliseconds: loop.nowMilliseconds
+    ) {
+      [
+        .number("used-megabytes", Int64(memory.usedBytes >> 20)),
+        .number("memory-megabytes", Int64(memory.limitBytes >> 20)),
+      ]
+    }
+  }
+
+  // MARK: Trust
 
   /// Swaps what everybody is judged by.
   ///
@@ -312,85 +225,105 @@ import Glibc
       listeners[place] = listeners[place].with(
         context: context, authorities: trust.authorities(of: listeners[place].kind))
     }
-    let previous = self.trust
-    if trust.deviceAuthorities != previous.deviceAuthorities { authorityGeneration += 1 }
-    self.trust = trust
-    sealer = TokenSealer(trust.sealingKeys)
-    shard.directoryReplaced(previous.directory)
+    let previous = context.replace(trust: trust)
+    devices.directoryReplaced(previous.directory)
     judgeConnections(since: previous)
   }
 
-  var workerCount: Int { peers.count }
-  var connectionCount: Int { connections.count - freeSlots.count }
-  var inboxDepth: Int { inbox?.count ?? 0 }
+  /// Ends the connections that `previous` trusted and the current trust does not.
+  ///
+  /// Checks every provider, because a change to its key, team or topics may affect it. A device depends on its
+  /// certificate only, so the many dormant ones are checked only if certificates were revoked or authorities removed.
+  private func judgeConnections(since previous: Trust) {
+    let trust = context.trust
+    let hasLostAuthority = !trust.deviceAuthorities.contain(previous.deviceAuthorities.marks)
+    for connection in connections.awakeConnections {
+      connection.driver?.trustChanged(hasLostAuthority: hasLostAuthority)
+    }
+    if hasLostAuthority || trust.directory.revokesMore(than: previous.directory) {
+      judgeDormant(hasLostAuthority: hasLostAuthority)
+    }
+  }
+
+  /// Checks all connections again if the wall clock jumped: certificates expire by the wall clock, but deadlines use a
+  /// clock that cannot be set. Called each second.
+  private func watchClock() {
+    let offset = loop.wallMilliseconds &- Int64(loop.nowMilliseconds)
+    defer { clockOffsetMilliseconds = offset }
+    guard let last = clockOffsetMilliseconds, abs(offset &- last) > Self.jumpMilliseconds else {
+      return
+    }
+    for connection in connections.awakeConnections {
+      connection.driver?.trustChanged(hasLostAuthority: false)
+    }
+    judgeDormant(hasLostAuthority: false)
+  }
+
+  /// NTP slews the clock by less than a thousandth of that per second.
+  private static let jumpMilliseconds: Int64 = 1000
+
+  /// The development service's clock was set.
+  func clockChanged() {
+    secondPassed()
+    connections.clockChanged()
+  }
 
   // MARK: The end
 
   /// Stops accepting devices, and tells those that are here to go. Providers are served as before.
   func beginDeviceDrain() {
-    isDrainingDevices = true
-    listeningSockets.close { $0 == .courier }
-    let range = Limits.reconnectSpreadMilliseconds
-    let devices = UInt64(shard.shard.sessions.connected * peers.count)
-    reconnectSpreadMilliseconds = min(
-      max(devices * Limits.reconnectMillisecondsPerDevice, range.lowerBound), range.upperBound)
-    let awake = connections.compactMap { $0?.listener.kind == .courier ? $0?.slot : nil }
-    drains.append(DrainQueue(devices: awake + dormant.slots, of: self))
-  }
-
-  /// When the device of that connection is to come back: each at a time of its own, without order, evenly over all.
-  func reconnectMilliseconds(_ slot: Int32) -> UInt32 {
-    let place = UInt64(UInt32(bitPattern: slot)) &* UInt64(peers.count) &+ UInt64(index)
-    // The golden ratio's multiples, taken modulo 1, leave no gaps and no crowds.
-    let fraction = place &* 0x9e37_79b9_7f4a_7c15
-    return UInt32(
-      clamping: fraction.multipliedFullWidth(by: reconnectSpreadMilliseconds).high)
+    connections.listening.close { $0 == .courier }
+    context.shutdown.beginWithDevices(
+      count: devices.shard.sessions.connected * context.workerCount)
+    let awake = connections.awakeConnections.filter { $0.listener.kind == .courier }.map(\.slot)
+    drains.append(DrainQueue(devices: awake + dormant.slots, of: connections))
   }
 
   /// Whether a device is still to be told, or to read it. One that was told and leaves our last words unread may do so
   /// when the process has ended: the system has them.
   var hasDevicesToDrain: Bool {
     dormant.dormancy.count > 0
-      || connections.contains { $0?.listener.kind == .courier && $0?.stage != .lingering }
+      || connections.awakeConnections.contains {
+        $0.listener.kind == .courier && $0.stage != .lingering
+      }
   }
 
   /// Stops accepting anybody, and lets every connection end in its protocol's way.
   func beginDrain() {
-    isDraining = true
-    listeningSockets.close { _ in true }
+    context.shutdown.beginWithProviders()
+    connections.listening.close { _ in true }
     var gateways: [Int32] = []
-    for connection in connections.compactMap(\.self) where connection.listener.kind != .courier {
+    for connection in Array(connections.awakeConnections) where connection.listener.kind != .courier
+    {
       if connection.listener.kind == .gateway, connection.stage == .open {
         gateways.append(connection.slot)
       } else {
         connection.drain()
       }
     }
-    drains.append(DrainQueue(gateways: gateways, of: self))
+    drains.append(DrainQueue(gateways: gateways, of: connections))
   }
 
   /// Whether anybody is still to be drained.
   var hasConnectionsToDrain: Bool {
-    hasDevicesToDrain || connections.contains { $0.map { $0.listener.kind != .courier } ?? false }
+    hasDevicesToDrain || connections.awakeConnections.contains { $0.listener.kind != .courier }
   }
 
   /// Cuts what is left; the loop may stop afterwards.
   func finishDrain() {
-    for slot in connections.indices { connection(at: Int32(slot))?.abort() }
+    connections.abortAll()
     secondTimer?.stop()
   }
 
   /// Lets go of everything at once, as if the process had been killed: nothing is said, nothing is written. The worker
   /// is of no use afterwards. For simulations; a process that really ends needs no such thing.
   func dismantle() {
-    for slot in connections.indices { connection(at: Int32(slot))?.abort() }
-    connections = []
-    dirty = []
-    openRequests = OpenRequests(worker: UInt16(index))
-    (peers, outboxes) = ([], [])
-    inbox?.close()
+    connections.dismantle()
+    devices.dismantle()
+    providers.dismantle()
+    router.dismantle()
     loop.onTurnEnd = nil
-    (owner, pauses, drains, secondTimer) = (nil, nil, [], nil)
+    (drains, secondTimer) = ([], nil)
     loop.abandonWork()
   }
 }

@@ -46,7 +46,7 @@ final class SimulatedServer: @unchecked Sendable {
   /// Far smaller than in production, so that blocks end during a run.
   var orderBlockSize: UInt64 = 64
   // For canaries.
-  var sharesFeedbackDesk = true
+  var sharesFeedbackLeases = true
   var ignoresReloads = false
   var findsDormant = true
   var recordsUnended = true
@@ -117,7 +117,7 @@ final class SimulatedServer: @unchecked Sendable {
         configuration, listeners: listeners, trust: trust, store: store,
         journals: LedgerJournals(disk.journals(workers)), order: order,
         workerLoops: workerLoops, acceptorLoops: acceptorLoops, seed: random.next(),
-        sharesFeedbackDesk: sharesFeedbackDesk, findsDormant: findsDormant,
+        sharesFeedbackLeases: sharesFeedbackLeases, findsDormant: findsDormant,
         recordsUnended: recordsUnended)
     } catch {
       return fail()

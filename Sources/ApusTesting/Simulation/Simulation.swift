@@ -132,7 +132,7 @@ package final class Simulation {
       },
       configuration: configuration, trust: try credentials.trust(directory),
       workers: 1 + random.below(3), random: random.split())
-    server.sharesFeedbackDesk = options.canary != .splitsDesks
+    server.sharesFeedbackLeases = options.canary != .splitsDesks
     server.ignoresReloads = options.canary == .ignoresReloads
     server.recordsUnended = options.canary != .forgetsUnstored
     server.findsDormant = options.canary != .losesDormant

@@ -83,9 +83,14 @@ struct ProviderTokenTests {
     var driver = try Driver()
     let token = VerifiedToken(
       keyID: World.unknownKey, issuer: World.team, issuedAtSeconds: now)
-    let outcome = driver.connection.verified(
-      token, fields: Request().requestFields(), directory: driver.directory, nowSeconds: now)
-    #expect(outcome == .refused(Refusal(.unknownKey(World.unknownKey))))
+    let fields = Request().requestFields()
+    let directory = driver.directory
+    let refusal = #expect(throws: Refusal.self) {
+      _ = try driver.connection.authenticate(fields, directory: directory, nowSeconds: now) { _ in
+        token
+      }
+    }
+    #expect(refusal == Refusal(.unknownKey(World.unknownKey)))
   }
 
   @Test(

@@ -172,6 +172,12 @@ struct Request: Sendable {
   }
 }
 
+/// What became of a request's credential.
+enum Authentication: Equatable {
+  case trusted(Grant)
+  case refused(Refusal)
+}
+
 /// Drives admission through its steps as the server does.
 struct Driver: ~Copyable {
   var connection: ProviderConnection
@@ -202,17 +208,21 @@ struct Driver: ~Copyable {
   mutating func authenticate(
     _ fields: borrowing RequestFields, _ provider: VerifiedToken?
   ) -> Authentication {
-    let outcome = connection.authenticate(fields, directory: directory, nowSeconds: now)
-    guard case .needsVerification = outcome else { return outcome }
-    verifications += 1
-    guard let provider else { return connection.verificationFailed(.badSignature) }
+    let directory = directory
+    var count = 0
+    defer { verifications += count }
     do throws(Refusal) {
-      _ = try directory.verificationKey(provider.keyID, issuer: provider.issuer)
+      return .trusted(
+        try connection.authenticate(fields, directory: directory, nowSeconds: now) {
+          _ throws(Refusal) in
+          count += 1
+          guard let provider else { throw Refusal(.token(.badSignature)) }
+          _ = try directory.verificationKey(provider.keyID, issuer: provider.issuer)
+          return provider
+        })
     } catch {
       return .refused(error)
     }
-    return connection.verified(
-      provider, fields: fields, directory: directory, nowSeconds: now)
   }
 
   mutating func send(_ request: Request) throws(Refusal) -> Notification {
@@ -222,7 +232,6 @@ struct Driver: ~Copyable {
     switch authenticate(fields, request.provider) {
     case .trusted(let trusted): grant = trusted
     case .refused(let refusal): throw refusal
-    case .needsVerification: fatalError("verified twice")
     }
     let head = try Admission.examine(
       fields, connection: connection,

@@ -107,7 +107,6 @@ struct ProviderWalkTests {
       case .revokedKey: #expect(driver.directory.key(last.key)?.isRevoked == true, place)
       default: Issue.record("\(refusal) at \(place)")
       }
-    case .needsVerification: Issue.record("not decided at \(place)")
     }
   }
 

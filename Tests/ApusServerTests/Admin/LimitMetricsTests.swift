@@ -60,7 +60,7 @@ struct LimitMetricsTests {
     }
     try #require(refused > 0)
     #expect(try bench.metric(#"apus_streams_refused_total{worker="0"}"#) == refused)
-    let event = "streams refused, others have the requests"
+    let event = "streams refused"
     let lines = bench.lines.all(event)
     // One for each connection at most; beyond those of a window they are counted as suppressed.
     #expect((1...Limits.logLinesPerWindow).contains(lines.count))
@@ -124,6 +124,36 @@ struct LimitMetricsTests {
     #expect(try bench.ended("untrusted_time") == 1)
     #expect(bench.lines.all("handshake timed out peer=127.0.0.1").count == 1)
     #expect(bench.lines.all("device connection ends peer=127.0.0.1").count == 1)
+  }
+
+  @Test("Peers that break their protocol are counted, with a line each")
+  func brokenProtocols() throws {
+    let bench = try MonitoredService()
+    defer { bench.service.stop() }
+    let device = try bench.service.connect()
+    _ = try device.token()
+    // A keep-alive of 65,537 bytes; 65,536 are the most.
+    try device.client.tls.send([0x0c, 0, 1, 0, 1])
+    try waitUntil("the device's end") { try bench.ended("protocol") == 1 }
+    #expect(bench.lines.all("device broke the protocol peer=127.0.0.1").count == 1)
+    let client = try bench.service.provider()
+    // RFC 9113, section 6.7: a PING has 8 bytes.
+    try client.tls.send([0, 0, 1, 6, 0, 0, 0, 0, 0, 0])
+    #expect(try client.end().goAways.map(\.code) == [6])
+    #expect(try bench.ended("protocol") == 2)
+    #expect(bench.lines.all("provider ended by a protocol error peer=127.0.0.1").count == 1)
+  }
+
+  @Test("A device that sends keep-alives all the time is counted when its connection ends")
+  func keepAlives() throws {
+    let bench = try MonitoredService()
+    defer { bench.service.stop() }
+    let device = try bench.service.connect()
+    _ = try device.token()
+    try device.enable(TestDirectory.topic)
+    let keepAlive = RawCourierFrame(0x0c).bytes
+    try device.client.tls.send((0..<40).flatMap { _ in keepAlive })
+    try waitUntil("the device's end") { try bench.ended("keep_alives") == 1 }
   }
 
   @Test("Lines that were suppressed are counted by kind")

@@ -1,0 +1,159 @@
+import ApusCore
+import ApusDirectory
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+// Who is not wanted, for those who look after the service: in its log, and in the audit log.
+
+extension Connection {
+  /// A line that a stranger can cause.
+  func logLimited(_ level: Log.Level, _ kind: Log.Kind, _ fields: () -> [Log.Field]) {
+    context.log.limited(level, kind, atMilliseconds: context.loop.nowMilliseconds, fields)
+  }
+
+  /// Has somebody told when the peer's certificate is near its end. Of providers, who are few, all are looked at.
+  func lookAtExpiry() {
+    let now = context.wallSeconds
+    guard
+      listener.kind != .courier
+        || tls.peerCertificateEnds(before: now + ExpiryWatch.horizonSeconds),
+      let der = tls.peerCertificateDER, context.expiries.isNews(der, nowSeconds: now),
+      let certificate = try? Certificate(der: der.span)
+    else { return }
+    context.expiries.look(
+      at: .init(
+        kind: listener.kind == .courier ? .device : .provider,
+        name: certificate.subject.userID ?? certificate.subject.commonName ?? certificate.serial,
+        notAfter: certificate.notAfter, sha256: certificate.fingerprint), nowSeconds: now)
+  }
+
+  /// A handshake failed because of the certificate that the peer has.
+  func noteRefusedHandshake(_ error: TLSError, _ certificate: RejectedCertificate?) {
+    guard let reason = Self.aboutCertificates(error) else { return }
+    note(.handshakeRefused, reason: reason) {
+      guard let certificate else { return [] }
+      return [
+        .text("subject", certificate.subject), .text("issuer", certificate.issuer),
+        .text("sha256", String(decoding: Hex.encode(certificate.sha256.span), as: UTF8.self)),
+        .text("explanation", Self.remedy(reason)),
+      ]
+    }
+  }
+
+  /// Why no certificate was accepted, one of a closed list; nil where the handshake failed for something else.
+  private static func aboutCertificates(_ error: TLSError) -> String? {
+    switch error {
+    case .certificateRejected(let reason): reason
+    case .handshakeFailed(let reason, _) where reason.contains("did not return a certificate"):
+      "no certificate"
+    case .handshakeFailed(let reason, _) where reason.contains("excessive message size"):
+      "certificates too long"
+    case .handshakeFailed(let reason, _) where reason.contains("asn1"): "certificate malformed"
+    default: nil
+    }
+  }
+
+  /// What would be right, for the operator. The reasons are OpenSSL's.
+  private static func remedy(_ reason: String) -> String {
+    switch reason {
+    case "certificate has expired": "issue another certificate, or let its owner renew it"
+    case "certificate is not yet valid": "check the clocks of both machines"
+    case "certificate revoked": "issue another certificate for a new key"
+    case "unsupported certificate purpose", "unsuitable certificate purpose":
+      "the certificate needs the extended key usage clientAuth"
+    case "unhandled critical extension":
+      "the certificate has an unknown critical extension: issue it without"
+    default:
+      "use a certificate of an authority that this listener trusts: authority/service.crt for "
+        + "providers, authority/devices.crt for devices"
+    }
+  }
+
+  /// Says why a provider's connection is not wanted.
+  func noteRefusal(_ refusal: Refusal) { noteEnd(refusal, .providerRefused, .providerRefused) }
+
+  /// Says why a provider's connection ends that was wanted before.
+  func noteRevocation(_ refusal: Refusal) { noteEnd(refusal, .connectionClosed, .providerClosed) }
+
+  private func noteEnd(_ refusal: Refusal, _ event: AuditEvent, _ kind: Log.Kind) {
+    let reason = refusal.reason.text.description
+    let explanation = refusal.explanation.text(
+      fields: RequestFields(), directory: context.trust.directory)
+    logLimited(.notice, kind) {
+      [
+        .text("peer", peer.description), .text("listener", listener.name), .text("reason", reason),
+        .text("explanation", explanation),
+      ]
+    }
+    note(event, reason: reason) {
+      [.text("explanation", explanation)] + peerCertificateFields()
+    }
+  }
+
+  /// What the peer's certificate says of itself: whose it is, for which topic, from which authority.
+  private func peerCertificateFields() -> [Log.Field] {
+    guard let der = tls.peerCertificateDER else { return [] }
+    guard let certificate = try? Certificate(der: der.span) else { return [] }
+    return [
+      .text("topic", certificate.subject.userID ?? ""),
+      .text("team", certificate.subject.organizationalUnit ?? ""),
+      .text("sha256", certificate.fingerprint.hex),
+    ]
+  }
+
+  /// A request was refused. Where that concerns trust it is written down, so that whoever asks what became of it finds
+  /// the explanation; one that is merely wrong concerns nobody but its provider.
+  ///
+  /// - Parameter id: The `apns-id` that the provider is told.
+  func note(_ refusal: Refusal, id: NotificationID, fields: RequestFields) {
+    guard refusal.explanation.concernsTrust else { return }
+    note(.requestRefused, reason: refusal.reason.text.description) {
+      // Whoever is not trusted chose the topic.
+      let topic = fields.value(.apnsTopic).text.prefix(Limits.topicBytes)
+      let token = Self.shortened(fields.value(.path))
+      return [
+        .text(
+          "explanation",
+          refusal.explanation.text(fields: fields, directory: context.trust.directory)),
+        .text("id", id.text),
+      ] + (topic.isEmpty ? [] : [.text("topic", String(topic))])
+        + (token.isEmpty ? [] : [.text("token", token)])
+    }
+  }
+
+  /// The first digits of the device token in a path. As `DeviceToken.redacted`, for tokens of any kind.
+  private static func shortened(_ path: Span<UInt8>) -> String {
+    let text = path.text
+    guard let slash = text.lastIndex(of: "/") else { return "" }
+    let token = text[text.index(after: slash)...]
+    return token.isEmpty ? "" : "\(token.prefix(8))…"
+  }
+
+  /// The same of a frame, which has no id but the provider's own number.
+  func note(_ refusal: Refusal, of frame: BinaryFrame, token: DeviceToken?) {
+    guard refusal.explanation.concernsTrust else { return }
+    note(.requestRefused, reason: refusal.reason.text.description) {
+      [
+        .text(
+          "explanation",
+          refusal.explanation.text(fields: RequestFields(), directory: context.trust.directory))
+      ] + (frame.identifier.map { [.number("identifier", $0)] } ?? [])
+        + (token.map { [.text("token", $0.redacted)] } ?? [])
+    }
+  }
+
+  /// Says why a device's connection is not wanted, or no more.
+  func note(_ event: AuditEvent, device: DeviceID?, reason: String) {
+    note(event, reason: reason) { [.text("device", device?.text ?? "unknown")] }
+  }
+
+  private func note(_ event: AuditEvent, reason: String, fields: () -> [Log.Field]) {
+    context.audit.note(
+      event, actor: peer.description, reason: reason, nowMilliseconds: context.wallMilliseconds
+    ) { [.text("listener", listener.name)] + fields() }
+  }
+}

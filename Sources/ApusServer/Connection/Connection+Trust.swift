@@ -1,0 +1,64 @@
+import ApusCore
+import ApusLog
+import ApusLoop
+import ApusTLS
+
+// What happens when a connection's peer proves who it is.
+
+extension Connection {
+  /// The peer has proved who it is. An acceptor gives the connection up then. False, and nothing has changed, if its
+  /// team has too many connections.
+  func becomeTrusted(as holder: ConnectionHolder) -> Bool {
+    guard self.holder == nil else { return true }
+    guard context.gate.trust(peer, at: listener, as: holder) else {
+      noteCrowdedTeam(holder)
+      return false
+    }
+    self.holder = holder
+    if context.isAcceptor {
+      leave()
+    } else {
+      table.becameTrusted(self)
+    }
+    return true
+  }
+
+  private func noteCrowdedTeam(_ holder: ConnectionHolder) {
+    context.gate.noteCrowdedTeam()
+    guard case .provider(let team) = holder else { return }
+    logLimited(.warning, .teamHasTooManyConnections) {
+      [
+        .text("team", team?.text ?? ""), .text("peer", peer.description),
+        .text("listener", listener.name),
+      ]
+    }
+  }
+
+  /// A device is known, and its connection goes on at the worker that owns it.
+  func leaveAsDevice() {
+    guard context.gate.trust(peer, at: listener, as: .device) else { return close() }
+    holder = .device
+    leave()
+  }
+
+  /// The same of a connection that is counted as trusted already.
+  func remainTrusted(as holder: ConnectionHolder) {
+    self.holder = holder
+  }
+
+  /// The team of a connection whose certificate says all; nil if it names none.
+  var certificateTeam: ShortID? {
+    (try? certificateCredential())?.team
+  }
+
+  /// What the peer's certificate authorizes; nil if it names no topic.
+  func certificateCredential() throws(Refusal) -> CertificateCredential? {
+    guard let der = tls.peerCertificateDER else { throw Refusal(.certificateUnusable) }
+    do throws(Refusal) {
+      return try CertificateCredential(der: der.span, authorities: listener.authorities)
+    } catch {
+      guard error.explanation == .certificateTopicMissing else { throw error }
+      return nil
+    }
+  }
+}

@@ -1,0 +1,295 @@
+import ApusAdmin
+import ApusCore
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusTLS
+import Glibc
+
+/// What a table of connections asks of its worker.
+protocol ConnectionHost: AnyObject {
+  /// Begins the protocol of a connection whose handshake is completed; nil if the connection is to be closed.
+  func beginProtocol(of connection: Connection) -> ConnectionDriver?
+  /// Continues with the protocol of a connection that was accepted elsewhere.
+  func resumeProtocol(_ state: any HandedOverState, of connection: Connection) -> ConnectionDriver
+  /// Sends the connection to the worker that continues with it: the owner of its device, or the one that serves
+  /// providers.
+  func handOver(_ connection: HandedOverConnection)
+
+  func isDormant(_ slot: Int32) -> Bool
+  func wake(_ slot: Int32) -> Connection
+  /// Replaces a quiet connection by a row, if that can represent it.
+  func fallDormant(_ connection: Connection) -> Bool
+  /// The wheel has come to a dormant connection.
+  func lookAtDormant(_ slot: Int32)
+  /// A crowd has gone.
+  func returnMemory()
+}
+
+/// The connections of a worker: their slots, their deadlines, and those with something to write.
+@safe final class ConnectionTable: @unchecked Sendable {
+  typealias Entry = DeadlineWheel.Entry
+
+  let context: WorkerContext
+  /// Strong, as in `ConnectionDriver`; `dismantle` ends the cycle.
+  var host: (any ConnectionHost)?
+  let listening: ListeningSockets
+  var untrustedWork: UntrustedWork
+  private var untrusted = UntrustedConnections()
+  /// By slots; nil also where the connection is dormant.
+  private var connections: [Connection?] = []
+  private var generations: [UInt32] = []
+  private var freeSlots: [Int32] = []
+  private(set) var counts = ConnectionCounts()
+  private var dirty: [Connection] = []
+  private var wheel: DeadlineWheel
+  /// Made with the first pause; nil again when the table is dismantled.
+  private var pauses: PauseQueue?
+
+  init(_ context: WorkerContext) {
+    self.context = context
+    listening = ListeningSockets(loop: context.loop)
+    untrustedWork = UntrustedWork(halfOpenLimit: context.configuration.halfOpenLimit)
+    wheel = DeadlineWheel(nowSeconds: context.nowSeconds)
+  }
+
+  /// All connections, the dormant ones included.
+  var count: Int { connections.count - freeSlots.count }
+
+  /// Those that are not dormant.
+  var awakeConnections: some Sequence<Connection> { connections.lazy.compactMap(\.self) }
+
+  // MARK: Coming and going
+
+  func accept(_ descriptor: Int32, _ peer: SocketAddress, _ listener: ServiceListener) {
+    guard makeRoom(for: peer, listener) else {
+      Glibc.close(descriptor)
+      return
+    }
+    let slot = takeSlot()
+    do {
+      // Its own statement: a descriptor that no socket has taken up yet must be closed here.
+      let tls: TLSConnection
+      do { tls = try TLSConnection(context: listener.context) } catch {
+        Glibc.close(descriptor)
+        throw error
+      }
+      let connection = Connection(
+        table: self, listener: listener, entry: slot,
+        socket: try Socket(adopting: descriptor, loop: context.loop), peer: peer, tls: tls,
+        acceptedMilliseconds: context.loop.nowMilliseconds)
+      insert(connection)
+      untrusted.append(connection, self)
+      watch(connection)
+    } catch {
+      context.gate.close(peer, at: listener, holder: nil)
+      refuse(slot, peer, error)
+    }
+  }
+
+  /// Counts a connection that comes. Where its address holds too many that have proved nothing, the oldest of them
+  /// makes room: a good peer behind that address needs only to be faster than all who come after it.
+  private func makeRoom(for peer: SocketAddress, _ listener: ServiceListener) -> Bool {
+    let gate = context.gate
+    if gate.accept(from: peer, at: listener) { return true }
+    listening.noteCrowded()
+    if let oldest = untrusted.oldest(of: peer.site, self) {
+      gate.noteEvicted()
+      oldest.abort()
+      if gate.accept(from: peer, at: listener) { return true }
+    }
+    gate.noteRefused()
+    return false
+  }
+
+  /// Takes over a connection that was accepted elsewhere.
+  func adopt(_ handed: HandedOverConnection) {
+    // The sender's turn may have begun after this one: without this, the connection's times would be in the future.
+    context.loop.updateNow()
+    let slot = takeSlot()
+    do {
+      let connection = Connection(
+        table: self, listener: handed.listener, entry: slot,
+        socket: try Socket(adopting: handed.descriptor, loop: context.loop), peer: handed.peer,
+        tls: handed.tls, acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
+      insert(connection)
+      connection.resume(handed)
+      let shutdown = context.shutdown
+      // It was under way while this worker told its connections to end.
+      if handed.listener.kind == .courier ? shutdown.isDrainingDevices : shutdown.isDraining {
+        connection.drain()
+      }
+      markDirty(connection)
+    } catch {
+      context.gate.close(handed.peer, at: handed.listener, holder: handed.holder)
+      refuse(slot, handed.peer, error)
+    }
+  }
+
+  private func insert(_ connection: Connection) {
+    connections[Int(connection.slot)] = connection
+    counts[connection.listener.kind, connection.listener.environment] += 1
+  }
+
+  private func refuse(_ entry: Entry, _ peer: SocketAddress, _ error: any Error) {
+    context.log.limited(.error, .connectionRefused, atMilliseconds: context.loop.nowMilliseconds) {
+      [.text("peer", peer.description), .text("reason", "\(error)")]
+    }
+    freeSlots.append(entry.slot)
+  }
+
+  private func takeSlot() -> Entry {
+    if let slot = freeSlots.popLast() {
+      return Entry(slot: slot, generation: generations[Int(slot)])
+    }
+    connections.append(nil)
+    generations.append(0)
+    return Entry(slot: Int32(connections.count - 1), generation: 0)
+  }
+
+  /// - Parameter goesOn: Whether another worker continues with it; then it remains counted.
+  func forget(_ connection: Connection, goesOn: Bool = false) {
+    let index = Int(connection.slot)
+    if !connection.isTrusted { untrusted.remove(connection) }
+    connection.endHandshake()
+    connections[index] = nil
+    generations[index] &+= 1
+    freeSlots.append(connection.slot)
+    counts[connection.listener.kind, connection.listener.environment] -= 1
+    guard !goesOn else { return }
+    context.gate.close(connection.peer, at: connection.listener, holder: connection.holder)
+  }
+
+  /// Its peer has proved who it is.
+  func becameTrusted(_ connection: Connection) { untrusted.remove(connection) }
+
+  // MARK: Looking up
+
+  /// The connection of the slot; one that is dormant is awake then.
+  func connection(at slot: Int32) -> Connection? {
+    connections[Int(slot)] ?? (host?.isDormant(slot) == true ? host?.wake(slot) : nil)
+  }
+
+  /// The same, if it is the one that the entry was made for.
+  func connection(_ entry: Entry) -> Connection? {
+    generations[Int(entry.slot)] == entry.generation ? connection(at: entry.slot) : nil
+  }
+
+  /// The same without waking it: nil also where it is dormant, which no untrusted one is.
+  func awake(_ entry: Entry) -> Connection? {
+    generations[Int(entry.slot)] == entry.generation ? connections[Int(entry.slot)] : nil
+  }
+
+  /// The entry of whoever has the slot now.
+  func entry(at slot: Int32) -> Entry {
+    Entry(slot: slot, generation: generations[Int(slot)])
+  }
+
+  /// Removes the object of a connection that falls dormant; it keeps its slot.
+  func removeObject(at slot: Int32) { connections[Int(slot)] = nil }
+
+  /// Puts the object of a connection back that wakes.
+  func restore(_ connection: Connection) { connections[Int(connection.slot)] = connection }
+
+  // MARK: Writing
+
+  func markDirty(_ connection: Connection) {
+    guard !connection.isDirty else { return }
+    connection.isDirty = true
+    dirty.append(connection)
+  }
+
+  /// Has every connection write that has something to write.
+  func flushDirty() {
+    while let connection = dirty.popLast() { connection.flush() }
+  }
+
+  // MARK: Deadlines
+
+  /// Looks at the connection when its deadline has come, or when it has been quiet for long enough to fall dormant.
+  ///
+  /// The next look and a later one are remembered: a deadline that moves back and forth with every message adds nothing
+  /// to the wheel, nor does one that comes and goes in front of a far one.
+  func watch(_ connection: Connection) {
+    let look = min(connection.dueSeconds, connection.quietSeconds)
+    guard look < connection.watchedSeconds else { return }
+    if connection.plannedSeconds == .max { connection.plannedSeconds = connection.watchedSeconds }
+    connection.watchedSeconds = watch(connection.entry, deadlineSeconds: look)
+  }
+
+  /// Adds an entry to the wheel, and returns the second at which the wheel comes to it.
+  func watch(_ entry: Entry, deadlineSeconds: UInt64) -> UInt64 {
+    wheel.add(entry, deadlineSeconds: deadlineSeconds)
+  }
+
+  func advanceWheel() { wheel.advance(toSeconds: context.nowSeconds) }
+
+  /// Looks at connections whose second has come, at some of them in each turn: a crowd that came within a second is due
+  /// within one, and all others would wait while it is ended.
+  func lookAtDue() {
+    for _ in 0..<Limits.duePerTurn {
+      guard let entry = wheel.takeDue() else { return }
+      look(at: entry, context.nowSeconds)
+    }
+    if wheel.hasDue { context.loop.perform {} }
+  }
+
+  private func look(at entry: Entry, _ now: UInt64) {
+    guard generations[Int(entry.slot)] == entry.generation else { return }
+    guard let connection = connections[Int(entry.slot)] else {
+      host?.lookAtDormant(entry.slot)
+      return
+    }
+    guard connection.watchedSeconds <= now else { return }
+    (connection.watchedSeconds, connection.plannedSeconds) = (connection.plannedSeconds, .max)
+    if connection.dueSeconds <= now { return connection.deadlineReached() }
+    if connection.quietSeconds <= now {
+      guard host?.fallDormant(connection) != true else { return }
+      connection.quietSeconds = now + context.configuration.dormantSeconds
+    }
+    watch(connection)
+  }
+
+  /// Calls `pauseEnded` of the connection when the pause behind its last words is over.
+  func pause(_ connection: Connection) {
+    let pauses = pauses ?? PauseQueue(self)
+    self.pauses = pauses
+    pauses.append(connection)
+  }
+
+  // MARK: Reports
+
+  /// One line for all connections that were refused or ended since the last one.
+  func reportRefused() {
+    guard let count = context.gate.takeReport(nowSeconds: context.nowSeconds) else { return }
+    let figures = context.gate.figures
+    context.log(
+      .warning, "untrusted connections refused", .number("count", count),
+      .number("untrusted", figures.untrusted), .number("capacity", figures.capacity))
+  }
+
+  /// The same for those that found no descriptor: the process's limit is lower than the budget takes it for, or
+  /// something else uses its descriptors up.
+  func reportDescriptors() {
+    guard let count = listening.takeDescriptorReport(nowSeconds: context.nowSeconds) else { return }
+    context.log.limited(
+      .warning, .descriptorsUsedUp, atMilliseconds: context.loop.nowMilliseconds
+    ) {
+      [.number("count", count), .number("capacity", context.gate.figures.capacity)]
+    }
+  }
+
+  // MARK: The end
+
+  func abortAll() {
+    for slot in connections.indices { connection(at: Int32(slot))?.abort() }
+  }
+
+  /// Aborts and releases everything.
+  func dismantle() {
+    abortAll()
+    (connections, dirty) = ([], [])
+    pauses = nil
+    host = nil
+  }
+}

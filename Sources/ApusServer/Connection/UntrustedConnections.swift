@@ -1,0 +1,34 @@
+import ApusCore
+import ApusLoop
+
+/// The untrusted connections of a worker, of each address in the order in which they came.
+struct UntrustedConnections {
+  private struct Line {
+    var entries = LiveQueue<DeadlineWheel.Entry>()
+    /// Those that are still untrusted.
+    var count = 0
+  }
+
+  private var lines: [SocketAddress: Line] = [:]
+
+  mutating func append(_ connection: Connection, _ table: ConnectionTable) {
+    let site = connection.peer.site
+    lines[site, default: Line()].entries.append(connection.entry) { Self.isUntrusted($0, table) }
+    lines[site]?.count += 1
+  }
+
+  /// A connection has ended, or its peer has proved who it is.
+  mutating func remove(_ connection: Connection) {
+    let site = connection.peer.site
+    lines[site]?.count -= 1
+    if lines[site]?.count == 0 { lines[site] = nil }
+  }
+
+  mutating func oldest(of site: SocketAddress, _ table: ConnectionTable) -> Connection? {
+    lines[site]?.entries.first { Self.isUntrusted($0, table) }.flatMap(table.awake)
+  }
+
+  private static func isUntrusted(_ entry: DeadlineWheel.Entry, _ table: ConnectionTable) -> Bool {
+    table.awake(entry).map { $0.holder == nil } ?? false
+  }
+}

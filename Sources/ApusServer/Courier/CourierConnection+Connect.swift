@@ -1,0 +1,140 @@
+import ApusAdmin
+import ApusCore
+import ApusDirectory
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+extension CourierConnection {
+  // MARK: Connect
+
+  /// The first frame: a connect message, or a request for a certificate to connect with. Anything else ends the
+  /// connection.
+  func connect(_ command: UInt8, _ fields: Span<UInt8>) throws(CourierFault) {
+    if command == CourierCommand.enrolmentRequest.rawValue, dialect.allowsExtensions,
+      connection.tls.peerCertificateDER == nil
+    {
+      return enrol(try CourierEnrolmentRequest(decoding: fields))
+    }
+    guard command == CourierCommand.connect.rawValue else {
+      return end(reason: "the first frame is not a connect message")
+    }
+    let connect = try CourierConnect(decoding: fields)
+    let identity: DeviceIdentity
+    do throws(DeviceRefusal) {
+      identity = try DeviceIdentity(
+        connect, dialect: dialect, tlsCertificateDER: connection.tls.peerCertificateDER,
+        verified: connection.listener.authorities, trust: context.trust, replays: context.replays,
+        nowMilliseconds: context.wallMilliseconds,
+        allowsInBand: context.configuration.allowsInBandCertificates)
+    } catch {
+      return refuse(error)
+    }
+    connection.tls.forgetPeerCertificate()
+    arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
+    stage = .handingOver
+    connection.leaveAsDevice()
+  }
+
+  /// "Status 2 only for authentication failure. On refusal: send, flush, close."
+  func refuse(_ refusal: DeviceRefusal) {
+    connection.logLimited(.notice, .deviceRefused) {
+      [.text("peer", connection.peer.description), .text("reason", refusal.description)]
+    }
+    connection.note(.deviceRefused, device: refusal.device, reason: refusal.kind)
+    CourierConnectResponse(
+      status: .refused, token: nil, serverMilliseconds: UInt64(max(0, context.wallMilliseconds)),
+      badNonceServerMilliseconds: refusal.isAboutTime
+        ? UInt64(max(0, context.wallMilliseconds)) : nil,
+      explanation: dialect.allowsExtensions ? refusal.advice ?? "" : ""
+    ).encode(to: &output)
+    stage = .over
+    connection.markDirty()
+    connection.close()
+  }
+
+  /// One connect message a connection: several users on one are not supported.
+  func refuseSecondConnect() {
+    connection.logLimited(.notice, .secondConnect) {
+      [.text("device", device?.key.id.text ?? "unknown")]
+    }
+    CourierConnectResponse(
+      status: .refused, token: nil, serverMilliseconds: UInt64(max(0, context.wallMilliseconds))
+    ).encode(to: &output)
+    end(reason: "the device sent a second connect message")
+  }
+
+  func begin(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
+    let key = DeviceKey(id: identity.device, environment: connection.listener.environment)
+    do {
+      // The snapshot may have changed while the connection came over from another worker.
+      do throws(DeviceRefusal) { try identity.requireTrusted(context.trust) } catch {
+        return refuse(error)
+      }
+      certificate = identity.standing
+      presented = identity.presented
+      let previous = try shard.device(key)
+      if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
+      // A key that was replaced is no way back in: whoever has it restored a copy, or stole one. Until the new key was
+      // used, the old one counts, since the device may not have got or kept what followed it.
+      if previous.keyFingerprint != identity.keyFingerprint,
+        identity.issuedSeconds < previous.issuedSeconds
+      {
+        return refuse(.superseded(key.id))
+      }
+      if previous.session != nil, !takeOver(from: previous) { return }
+      let device = try shard.connect(
+        key, fingerprint: identity.keyFingerprint, issuedSeconds: identity.issuedSeconds,
+        slot: connection.slot)
+      self.device = device
+      // The token is a function of the device, so the right one is the only one: a client that presented another
+      // learns that it changed.
+      baseToken = context.sealer.seal(
+        TokenClaims(
+          device: key.id, topic: TopicKey(app: .base), environment: key.environment,
+          generation: 0))
+      CourierConnectResponse(
+        status: .accepted, token: baseToken,
+        serverMilliseconds: UInt64(max(0, context.wallMilliseconds))
+      ).encode(to: &output)
+      stage = .awaitingFilter
+      adviseRenewal()
+      context.log(
+        .info, "device connected", .text("device", key.id.text),
+        .text("peer", connection.peer.description), .text("protocol", dialect.name.description),
+        .truth("resumed", connection.tls.isResumed),
+        .truth("token_changed", presentedToken != nil && presentedToken != baseToken))
+    } catch {
+      context.logUnreadable(.record, of: key.id, error)
+      end(reason: "the service cannot read its store")
+    }
+  }
+
+  /// "The new one wins", but two holders of one identity must not fight for ever.
+  func takeOver(from device: Device) -> Bool {
+    let old = connection.table.connection(at: device.connectionSlot)
+    // Two workers may hand over connections of one device in another order than they accepted them.
+    if let old, old.acceptedMilliseconds > connection.acceptedMilliseconds {
+      end(reason: "the device reconnected")
+      return false
+    }
+    guard
+      Device.takeoverLimit.take(
+        from: &device.takeovers, atMilliseconds: Int64(context.loop.nowMilliseconds))
+    else {
+      context.ended.count(.takeovers)
+      connection.logLimited(.warning, .tooManyTakeovers) {
+        [.text("device", device.key.id.text)]
+      }
+      end(reason: "several clients use this device's identity")
+      return false
+    }
+    context.log(.info, "device took over", .text("device", device.key.id.text))
+    (old?.driver as? CourierConnection)?.displace()
+    return true
+  }
+}

@@ -1,0 +1,86 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+
+/// Sends notifications to the workers that own their devices, and verdicts back.
+///
+/// What goes to another worker leaves when the turn ends, in one batch for each.
+final class Router {
+  private let context: WorkerContext
+  private let shard: ShardDriver
+  /// Handles what this worker gets, from others or from itself.
+  private var handler: (WorkerMessage) -> Void = { _ in }
+  private var inboxes: [Inbox<WorkerMessage>] = []
+  private var outboxes: [[WorkerMessage]] = []
+  private lazy var inbox = Inbox<WorkerMessage>(
+    loop: context.loop, capacity: Self.inboxCapacity
+  ) { [unowned self] messages in receive(&messages) }
+
+  /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
+  private static let inboxCapacity = 65_536
+
+  init(_ context: WorkerContext, _ shard: ShardDriver) {
+    self.context = context
+    self.shard = shard
+  }
+
+  /// Call this before a loop runs.
+  ///
+  /// - Parameter routers: those of all workers, in order. None is an acceptor's: nothing is sent to acceptors.
+  func connect(to routers: [Router], handler: @escaping (WorkerMessage) -> Void) {
+    self.handler = handler
+    inboxes = routers.map(\.inbox)
+    outboxes = routers.map { _ in [] }
+  }
+
+  /// Messages that wait for this worker.
+  var inboxDepth: Int { inbox.count }
+
+  /// Hands an admitted notification to the worker that owns its device. Returns the verdict if it is known at once;
+  /// otherwise the verdict comes as a message to the worker that `answer` names.
+  func route(_ notification: consuming Notification, _ answer: Answer) -> Verdict? {
+    let target = context.ownerIndex(of: notification.claims.device)
+    guard target == context.index else {
+      outboxes[target].append(.submit(notification, answer))
+      return nil
+    }
+    return shard.submit(
+      notification, answer, nowMilliseconds: context.wallMilliseconds,
+      loopMilliseconds: context.loop.nowMilliseconds)
+  }
+
+  func send(_ message: WorkerMessage, to target: Int) {
+    if target == context.index { handler(message) } else { outboxes[target].append(message) }
+  }
+
+  func send(_ verdict: Verdict) { send(.verdict(verdict), to: Int(verdict.answer.worker)) }
+
+  /// Sends what the turn brought about.
+  func endTurn() {
+    for target in outboxes.indices where !outboxes[target].isEmpty {
+      _ = inboxes[target].send(contentsOf: &outboxes[target])
+    }
+  }
+
+  private func receive(_ messages: inout [WorkerMessage]) {
+    if messages.count > 1 { warm(messages) }
+    for message in messages { handler(message) }
+    messages.removeAll(keepingCapacity: true)
+  }
+
+  /// Reads the start of each notification's device, so that it is in the processor's cache.
+  private func warm(_ messages: [WorkerMessage]) {
+    var sum: UInt = 0
+    for case .submit(let notification, _) in messages {
+      let claims = notification.claims
+      sum &+= shard.warm(DeviceKey(id: claims.device, environment: claims.environment))
+    }
+    shard.warmth = sum
+  }
+
+  func dismantle() {
+    inbox.close()
+    (inboxes, outboxes) = ([], [])
+    handler = { _ in }
+  }
+}

@@ -1,0 +1,24 @@
+import ApusDirectory
+import ApusEnrolment
+import ApusStore
+
+/// The workers' shared state; all workers can use each part at the same time.
+struct SharedState: Sendable {
+  var configuration: ServerConfiguration
+  var store: any DurableStore
+  var order: AcceptanceOrder
+  /// Limits the number of connections.
+  var gate = ConnectionGate()
+  /// Recent nonces of signed connect messages.
+  var replays = ReplayGuard()
+  var feedback = SharedFeedbackLeases()
+  var notificationPool = NotificationPool()
+  /// Memory that notifications take.
+  var memory = MemoryTotal()
+  var audit: AuditLog
+  var expiries: ExpiryWatch
+  /// The queue of requests for certificates; nil without enrolment.
+  var enrolment: EnrolmentQueue?
+  /// The interceptor; nil in a normal service.
+  var interception: SharedInterception?
+}

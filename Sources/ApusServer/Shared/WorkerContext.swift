@@ -1,0 +1,158 @@
+import ApusAdmin
+import ApusCore
+import ApusDirectory
+import ApusEnrolment
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTLS
+import ApusTrust
+
+/// What all parts of a worker use: its loop, its clocks, the trust by which it judges peers, the store, and memory that
+/// is lent to one connection at a time.
+///
+/// Only the worker's thread uses it.
+@safe final class WorkerContext: @unchecked Sendable {
+  let index: Int
+  /// The number of workers, not counting acceptors.
+  let workerCount: Int
+  /// The index of the worker that continues with trusted providers; its own unless this is an acceptor's context.
+  let servingIndex: Int
+  let loop: EventLoop
+  let shared: SharedState
+  let configuration: ServerConfiguration
+  let log: Log
+  let store: any DurableStore
+  let ids: RandomIDs
+  private(set) var trust: Trust
+  private(set) var sealer: TokenSealer
+  /// Counts the changes of the devices' authorities.
+  private(set) var authorityGeneration: UInt32 = 0
+  var shutdown = WorkerShutdown()
+  var latencies = Latencies()
+  var ended = EndedConnections()
+
+  let tlsBuffers = TLSBuffers()
+  let receiveBuffer: UnsafeMutableRawBufferPointer
+  /// Memory for one TLS record of output.
+  var scratch: [UInt8] = []
+  /// Memory for a device's frames.
+  var frameScratch: [UInt8] = []
+
+  /// Unix milliseconds of the service's clock, which a test may set.
+  private(set) var wallMilliseconds: Int64
+  /// Set by a test; nil in a normal service.
+  private let clock: ServiceClock?
+
+  private static let receiveBytes = 65_536
+
+  init(
+    index: Int, workerCount: Int, servingIndex: Int, loop: EventLoop, shared: SharedState,
+    trust: Trust, ids: RandomIDs
+  ) {
+    self.index = index
+    self.workerCount = workerCount
+    self.servingIndex = servingIndex
+    self.loop = loop
+    self.shared = shared
+    configuration = shared.configuration
+    log = configuration.log
+    store = shared.store
+    self.ids = ids
+    self.trust = trust
+    sealer = TokenSealer(trust.sealingKeys)
+    clock = configuration.interceptor?.clock
+    wallMilliseconds = loop.wallMilliseconds
+    unsafe receiveBuffer = .allocate(byteCount: Self.receiveBytes, alignment: 64)
+  }
+
+  deinit { unsafe receiveBuffer.deallocate() }
+
+  var isAcceptor: Bool { servingIndex != index }
+
+  // MARK: Clocks
+
+  /// Seconds of the loop's clock, which cannot be set.
+  var nowSeconds: UInt64 { loop.nowMilliseconds / 1000 }
+  var wallSeconds: Int64 { wallMilliseconds / 1000 }
+
+  func readClock() {
+    wallMilliseconds = loop.wallMilliseconds
+    if let clock { wallMilliseconds &+= clock.offsetMilliseconds }
+  }
+
+  /// The time for judging certificates, in Unix seconds. Handshakes use it too. The development service's clock does
+  /// not affect it.
+  var certificateSeconds: Int64 { loop.wallMilliseconds / 1000 }
+
+  /// The second of the loop's clock just after `wallSeconds` (Unix seconds), provided that no clock is set.
+  func secondAfter(_ wallSeconds: Int64) -> UInt64 {
+    let (left, overflow) = wallSeconds.subtractingReportingOverflow(certificateSeconds)
+    if overflow || left > Int64(UInt32.max) { return .max }
+    return nowSeconds + UInt64(max(0, left + 1))
+  }
+
+  // MARK: Trust
+
+  /// Replaces the trust, and returns the previous one.
+  func replace(trust: Trust) -> Trust {
+    let previous = self.trust
+    if trust.deviceAuthorities != previous.deviceAuthorities { authorityGeneration += 1 }
+    self.trust = trust
+    sealer = TokenSealer(trust.sealingKeys)
+    return previous
+  }
+
+  // MARK: Devices
+
+  /// The index of the worker that owns a device.
+  ///
+  /// A multiplication spreads ids that were not drawn at random; the high bits choose.
+  func ownerIndex(of device: DeviceID) -> Int {
+    let mixed = device.rawValue &* 0x9e37_79b9_7f4a_7c15
+    return Int(mixed.multipliedFullWidth(by: UInt64(workerCount)).high)
+  }
+
+  /// Whether this worker owns the device.
+  func owns(_ device: DeviceID) -> Bool { ownerIndex(of: device) == index }
+}
+
+/// How far a worker has shut down.
+struct WorkerShutdown {
+  /// Whether every connection has been told to end.
+  private(set) var isDraining = false
+  /// Whether devices have been told to disconnect.
+  private(set) var isDrainingDevices = false
+  private var reconnectSpreadMilliseconds: UInt64 = 0
+
+  /// - Parameter count: connected devices of all workers.
+  mutating func beginWithDevices(count: Int) {
+    isDrainingDevices = true
+    let range = Limits.reconnectSpreadMilliseconds
+    reconnectSpreadMilliseconds = min(
+      max(UInt64(count) * Limits.reconnectMillisecondsPerDevice, range.lowerBound),
+      range.upperBound)
+  }
+
+  mutating func beginWithProviders() { isDraining = true }
+
+  /// The delay after which the device at a slot reconnects: a different one for each device, evenly spread.
+  func reconnectMilliseconds(_ slot: Int32, of context: WorkerContext) -> UInt32 {
+    let place =
+      UInt64(UInt32(bitPattern: slot)) &* UInt64(context.workerCount) &+ UInt64(context.index)
+    // The golden ratio's multiples, taken modulo 1, leave no gaps and no crowds.
+    let fraction = place &* 0x9e37_79b9_7f4a_7c15
+    return UInt32(
+      clamping: fraction.multipliedFullWidth(by: reconnectSpreadMilliseconds).high)
+  }
+}
+
+extension WorkerContext {
+  var gate: ConnectionGate { shared.gate }
+  var replays: ReplayGuard { shared.replays }
+  var feedback: SharedFeedbackLeases { shared.feedback }
+  var audit: AuditLog { shared.audit }
+  var expiries: ExpiryWatch { shared.expiries }
+  var enrolment: EnrolmentQueue? { shared.enrolment }
+}

@@ -1,0 +1,58 @@
+import ApusCore
+import ApusHTTP2
+import ApusLoop
+import ApusModel
+
+// What the worker's connections and devices ask of it.
+
+extension Worker: ConnectionHost {
+  func beginProtocol(of connection: Connection) -> ConnectionDriver? {
+    switch connection.listener.kind {
+    case .provider:
+      HTTP2Provider(
+        connection, providers, interception: connection.intercept(.http2, devices))
+    case .courier: CourierConnection(connection, devices)
+    case .gateway:
+      BinaryProvider(
+        connection, providers, interception: connection.intercept(.binary, devices))
+    case .feedback: FeedbackConnection(reading: connection)
+    }
+  }
+
+  func resumeProtocol(_ state: any HandedOverState, of connection: Connection) -> ConnectionDriver {
+    switch state {
+    case let provider as HandedOverProvider:
+      HTTP2Provider(connection, providers, resuming: provider)
+    case let device as HandedOverDevice: CourierConnection(connection, devices, resuming: device)
+    default: preconditionFailure("a connection was handed over in a state of no protocol")
+    }
+  }
+
+  func handOver(_ connection: HandedOverConnection) {
+    let device = connection.state?.device
+    router.send(
+      .adopt(connection), to: device.map(context.ownerIndex) ?? context.servingIndex)
+  }
+
+  /// Gives back to the system what a crowd leaves: the free pages of the heap, and before them what is kept for reuse,
+  /// objects that lie far apart now and hold a page each.
+  func returnMemory() {
+    devices.shard.forgetFree()
+    devices.cache.forgetSpare()
+    context.shared.notificationPool.clear()
+    providers.requestPool.forgetFree()
+    HeapPages.returnFree()
+  }
+}
+
+extension Worker: DeviceHost {
+  func wakeDevice(at slot: Int32) { wake(slot) }
+
+  func nothingStored(at slot: Int32) { courier(at: slot)?.nothingStored() }
+
+  func deviceRetired(at slot: Int32) { courier(at: slot)?.retire() }
+
+  private func courier(at slot: Int32) -> CourierConnection? {
+    connections.connection(at: slot)?.driver as? CourierConnection
+  }
+}
