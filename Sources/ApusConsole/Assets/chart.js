@@ -1,12 +1,13 @@
 // Line charts drawn as SVG, each with its numbers in a table for screen readers and for copying.
 
 import { atFrame, fill, h, svg } from '/assets/dom.js'
-import { table } from '/assets/pane.js'
-import { clock } from '/assets/text.js'
+import { table, when } from '/assets/pane.js'
+import { clock, zone } from '/assets/text.js'
 
 const HEIGHT = 150
 const EDGE = { left: 46, right: 10, top: 8, bottom: 20 }
 const TABLE_ROWS = 60
+const HALF_MARK = 18
 
 /** Round numbers from zero to above the largest: 0, 5, 10. */
 export function ticks(largest) {
@@ -29,6 +30,10 @@ function marks(from, to) {
   for (let time = first; time <= to; time += step) found.push(time)
   return found
 }
+
+/** The text of a mark, with its zone if it is not that of the right edge. */
+const hour = (time, to) =>
+  `${clock(time, { now: time }).slice(0, 5)}${zone(time) === zone(to) ? '' : ` ${zone(time)}`}`
 
 /** A chart with one or more lines. `series`: `{ name, key }` of the samples' members; `format(value)` returns text. */
 export class Chart {
@@ -78,8 +83,10 @@ export class Chart {
     fill(this.drawing,
       lines.map((value) => [svg('line', { class: 'grid', x1: EDGE.left, x2: right, y1: y(value), y2: y(value) }),
         svg('text', { x: EDGE.left - 6, y: y(value) + 4, 'text-anchor': 'end' }, this.format(value))]),
-      marks(from, to).map((time) => svg('text', { x: x(time), y: HEIGHT - 4, 'text-anchor': 'middle' },
-        clock(time, { now: time }).slice(0, 5))),
+      svg('text', { x: 0, y: HEIGHT - 4 }, zone(to)),
+      // None where it would cover the zone or be cut off.
+      marks(from, to).filter((time) => x(time) - HALF_MARK > EDGE.left && x(time) + HALF_MARK < width)
+        .map((time) => svg('text', { x: x(time), y: HEIGHT - 4, 'text-anchor': 'middle' }, hour(time, to))),
       this.series.map(({ key }, index) => svg('path', { class: `line line-${index}`, d: this.#path(key, x, y) })),
       pointed && svg('line', { class: 'pointer', x1: x(pointed.milliseconds), x2: x(pointed.milliseconds),
         y1: EDGE.top, y2: bottom }))
@@ -116,7 +123,7 @@ export class Chart {
   #drawLegend(sample, isPointed) {
     fill(this.legend, this.series.map(({ name, key }, index) => h('span', { class: `key line-${index}` }, name, ' ',
       h('strong', {}, sample?.[key] == null ? '–' : this.format(sample[key])))),
-      isPointed && h('time', {}, clock(sample.milliseconds)))
+      isPointed && when(sample.milliseconds, 'short'))
   }
 
   #drawNumbers() {
@@ -125,7 +132,7 @@ export class Chart {
     const shown = this.#samples.filter((_, index) => (this.#samples.length - 1 - index) % every === 0).reverse()
     this.numbers.lastElementChild.matches('summary') || this.numbers.lastElementChild.remove()
     this.numbers.append(table(this.title, ['Time', ...this.series.map(({ name }) => name)], shown.map((sample) => [
-      clock(sample.milliseconds), ...this.series.map(({ key }) =>
+      when(sample.milliseconds, 'short'), ...this.series.map(({ key }) =>
         (sample[key] == null ? '–' : this.format(sample[key])))]), { empty: 'No measurements yet.' }))
   }
 }

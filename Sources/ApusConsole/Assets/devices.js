@@ -3,8 +3,9 @@
 import { get, patch, post, remove } from '/assets/api.js'
 import { button, copyButton, field, fill, h, select, toast } from '/assets/dom.js'
 import { on } from '/assets/events.js'
+import { when } from '/assets/pane.js'
 import { besidesList, lockScreen } from '/assets/phone.js'
-import { clock, plain, shortened } from '/assets/text.js'
+import { plain, shortened } from '/assets/text.js'
 import { Texts } from '/assets/texts.js'
 
 const POWERS = [['active', 'in use'], ['idle', 'idle'], ['lowPower', 'low power']]
@@ -127,7 +128,8 @@ export class Devices {
       lockScreen(items.slice(0, 12), { label: `What ${device.id} shows` }),
       besidesList(items.find(({ shown }) => !shown.silent)?.shown),
       items.length > 0 && h('div', {}, button('Clear the screen',  () => this.#clear(device.id), { class: 'small' })),
-      silent.length > 0 && h('p', { class: 'muted' }, `${silent.length} silent, the last at ${clock(silent[0].time)}`))
+      silent.length > 0 && h('p', { class: 'muted' },
+        `${silent.length} silent, the last at `, when(silent[0].time, 'short')))
   }
 
   async #change(id, body) {

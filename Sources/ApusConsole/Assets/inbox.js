@@ -4,9 +4,10 @@ import { remove } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
 import { on } from '/assets/events.js'
 import { VirtualList } from '/assets/list.js'
+import { when } from '/assets/pane.js'
 import { fetchPush, pushDetail } from '/assets/push.js'
 import { Pushes } from '/assets/pushes.js'
-import { clock, count, plain } from '/assets/text.js'
+import { count, plain } from '/assets/text.js'
 
 const narrow = matchMedia('(max-width: 760px)')
 
@@ -23,7 +24,7 @@ function row(line) {
     'div', { class: `line ${line.refused ? 'refused' : ''}` },
     h('span', { class: `dot ${line.refused ? 'bad' : delivered ? 'good' : waits ? 'waiting' : ''}` }),
     h('p', {}, h('span', { class: `title ${line.isText ? '' : 'is-kind'}` }, plain(line.title)),
-      h('time', {}, clock(line.time))),
+      when(line.time, 'short')),
     h('p', { class: `text ${line.isText ? '' : 'is-data'}` }, line.body ? plain(line.body) : ''),
     h('p', { class: 'facts-line' }, h('span', {}, facts.map((fact, index) => [index > 0 && ' · ', plain(fact)])),
       line.fault && h('span', { class: 'mark armed' }, 'fault'),

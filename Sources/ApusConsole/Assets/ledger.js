@@ -4,7 +4,7 @@ import { get, post, query, segment } from '/assets/api.js'
 import { facts, field, fill, h, select } from '/assets/dom.js'
 import { Pane, box, inlineForm, table, when } from '/assets/pane.js'
 import { way } from '/assets/push.js'
-import { literal, plain, timestamp } from '/assets/text.js'
+import { literal, plain, zoneName } from '/assets/text.js'
 
 const STATES = [['', 'all'], ...[
   'Received by APNs', 'Stored - Device Offline', 'Stored - Power Considerations', 'Sent to Device',
@@ -39,7 +39,7 @@ export class Ledger extends Pane {
     this.found = h('div', { class: 'column' })
     this.add(h('div', { class: 'search' }, inlineForm(() => this.#search(), 'Search',
       field('apns-id, apns-unique-id, token, device or topic', this.text), field('State', this.states),
-      field('From', this.since), field('Before', this.until))), this.found)
+      field(`From (${zoneName()})`, this.since), field(`Before (${zoneName()})`, this.until))), this.found)
   }
 
   show(parts) {
@@ -159,7 +159,7 @@ export class Ledger extends Pane {
           ['Priority', first.priority], ['Interface', first.interface === 'binary' ? 'binary' : 'HTTP/2'],
           ['Device', h('a', { href: `#/devices/${segment(first.device)}` }, h('code', {}, first.device))],
           ['Token', first.token && h('code', {}, first.token)],
-          ['Since', timestamp(first.milliseconds)],
+          ['Since', when(first.milliseconds)],
         ])))
     })
   }

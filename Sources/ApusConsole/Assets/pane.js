@@ -1,7 +1,7 @@
 // Shared parts of the service's views: a title, a failure message, tables, and times.
 
 import { fill, h } from '/assets/dom.js'
-import { count, duration, literal, timestamp, zone } from '/assets/text.js'
+import { clock, count, duration, literal, timestamp, zone } from '/assets/text.js'
 
 /** A view that loads its contents each time it is shown; subclasses implement `update()`. */
 export class Pane {
@@ -62,13 +62,22 @@ export const inlineForm = (onsubmit, word, ...children) =>
   h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); onsubmit() } }, children,
     h('button', { type: 'submit' }, word))
 
+const FORMS = {
+  full: timestamp,
+  /** The time of day, with the date if it is not today. */
+  short: (milliseconds) => clock(milliseconds),
+  /** The time of day with milliseconds, where the date is beside it. */
+  exact: (milliseconds) => clock(milliseconds, { fraction: true, now: milliseconds }),
+}
+
 /** An RFC 3339 time, or Unix milliseconds, in this browser's time zone, which is shown too. */
-export function when(time) {
+export function when(time, form = 'full') {
   if (time == null || time === '') return null
   const milliseconds = typeof time === 'number' ? time : Date.parse(time)
-  if (Number.isNaN(milliseconds)) return literal(time)
-  const utc = new Date(milliseconds).toISOString()
-  return h('time', { datetime: utc, title: utc }, timestamp(milliseconds).slice(0, 19), ' ',
+  const date = new Date(milliseconds)
+  if (Number.isNaN(date.getTime())) return typeof time === 'number' ? '–' : literal(time)
+  const utc = date.toISOString()
+  return h('time', { datetime: utc, title: utc }, FORMS[form](milliseconds), ' ',
     h('small', { class: 'muted' }, zone(milliseconds)))
 }
 

@@ -1,7 +1,7 @@
 // A push as a phone shows it on its lock screen, and a list of what is not visible there.
 
 import { h } from '/assets/dom.js'
-import { clock, spelled } from '/assets/text.js'
+import { clock, spelled, timestamp, zone } from '/assets/text.js'
 
 const COLOURS = 6
 const SUFFIX = /\.(?:voip|voip-ptt|complication|push-type\.[a-z]+|location-query|pushkit\.fileprovider)$/
@@ -54,7 +54,8 @@ export function card(shown, { topic = '', time } = {}) {
     'article', { class: `card level-${shown.interruptionLevel ?? 'active'}`, lang: shown.language || null },
     h('header', {}, tile(topic), h('span', { class: 'app' }, appName(topic)),
       level && h('span', { class: 'level' }, level),
-      h('time', {}, time ? clock(time).slice(-8, -3) : 'now')),
+      time ? h('time', { title: `${timestamp(time)} ${zone(time)}` }, clock(time, { now: time }).slice(0, 5))
+        : h('span', { class: 'now' }, 'now')),
     shown.liveActivity
       ? activity(shown)
       : [paragraph('title', shown.title), paragraph('subtitle', shown.subtitle), paragraph('body', shown.body)],
@@ -71,7 +72,8 @@ export function besides(shown) {
   return [
     ['Sound', shown.sound && `${soundName(shown.sound)}${volume}`],
     ['Badge', shown.badge ?? null], ['Category', shown.category], ['Thread', shown.thread],
-    ['Button', shown.action], ['Launch image', shown.launchImage], ['Level', shown.interruptionLevel], ['Relevance', shown.relevance ?? null], ['Language', shown.language],
+    ['Button', shown.action], ['Launch image', shown.launchImage], ['Level', shown.interruptionLevel],
+    ['Relevance', shown.relevance ?? null], ['Language', shown.language],
   ].filter(([, value]) => value != null && value !== '' && value !== false)
 }
 

@@ -3,9 +3,10 @@
 import { get } from '/assets/api.js'
 import { append, button, copy, copyButton, facts, fill, h } from '/assets/dom.js'
 import { formatted } from '/assets/json.js'
+import { when } from '/assets/pane.js'
 import { besidesList, lockScreen } from '/assets/phone.js'
 import { isRefused, nameOf } from '/assets/pushes.js'
-import { bytes, decoded, dump, duration, literal, plain, shortened, spelled, timestamp } from '/assets/text.js'
+import { bytes, decoded, dump, duration, literal, plain, shortened, spelled } from '/assets/text.js'
 
 const section = (title, ...children) => h('section', {}, h('h3', {}, title), children)
 
@@ -52,7 +53,7 @@ export function way(push) {
     'li', { class: /^Discarded/.test(state.state) ? 'bad' : /^Delivered/.test(state.state) ? 'good' : '' },
     h('span', { class: 'state' }, literal(state.state)),
     h('span', { class: 'muted' }, (index > 0 || state.atMilliseconds > start) && after(state)),
-    h('time', { title: timestamp(state.atMilliseconds) }, timestamp(state.atMilliseconds).slice(11)),
+    when(state.atMilliseconds, 'exact'),
     state.cause && h('small', { class: 'cause' }, literal(state.cause))))))
 }
 
@@ -63,12 +64,12 @@ function withCopy(text, what, shown = text) {
 function expiration(push) {
   const seconds = push.expiration
   if (seconds == null) return null
-  return Number(seconds) === 0 ? '0: now or never' : `${seconds} (${timestamp(Number(seconds) * 1000).slice(0, 19)})`
+  return Number(seconds) === 0 ? '0: now or never' : [`${seconds} (`, when(Number(seconds) * 1000), ')']
 }
 
 function request(push) {
   return section('Request', facts([
-    ['Received', timestamp(push.receivedMilliseconds)],
+    ['Received', when(push.receivedMilliseconds)],
     ['Interface', [push.interface, push.environment,
       push.connection != null && `connection ${push.connection}`].filter(Boolean).join(', ')],
     ['From', push.peer],

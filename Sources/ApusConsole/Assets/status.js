@@ -3,7 +3,8 @@
 import { get, put } from '/assets/api.js'
 import { button, copyButton, field, fill, h, toast } from '/assets/dom.js'
 import { on } from '/assets/events.js'
-import { bytes, count, duration, literal, timestamp } from '/assets/text.js'
+import { when } from '/assets/pane.js'
+import { bytes, count, duration, literal, zoneName } from '/assets/text.js'
 
 const STEPS = [['1 min', 60_000], ['20 min', 1_200_000], ['1 h', 3_600_000], ['1 day', 86_400_000],
   ['30 days', 2_592_000_000]]
@@ -14,7 +15,7 @@ const worded = (key) => key.replace(/ID\b/, ' id').replace(/([a-z])([A-Z])/g, '$
 
 function value(key, one) {
   if (one === true || one === false) return one ? 'yes' : 'no'
-  if (/Milliseconds$/.test(key)) return one > 1e11 ? timestamp(one) : duration(one)
+  if (/Milliseconds$/.test(key)) return one > 1e11 ? when(one) : duration(one)
   if (/[bB]ytes$/.test(key)) return bytes(one)
   if (typeof one === 'number') return count(one)
   if (Array.isArray(one)) return one.map((item, index) => [index > 0 && h('br', {}), value('', item)])
@@ -34,7 +35,7 @@ export class Status {
   #offset = 0
 
   constructor() {
-    this.now = h('time', { class: 'service-time' })
+    this.now = h('span', { class: 'service-time' })
     this.skew = h('span', { class: 'muted', role: 'status' })
     this.date = h('input', { type: 'datetime-local', step: '1' })
     this.snippets = h('div', { class: 'snippets' })
@@ -50,7 +51,7 @@ export class Status {
           () => this.#set({ advanceMilliseconds: milliseconds }))),
           button('Reset', () => this.#set({ reset: true }))),
         h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); this.#setTo() } },
-          field('Set to', this.date), h('button', { type: 'submit' }, 'Set'))),
+          field(`Set to (${zoneName()})`, this.date), h('button', { type: 'submit' }, 'Set'))),
       h('section', { class: 'box' }, h('h2', {}, 'Settings for your provider'), this.snippets), this.facts)
     on('clock', () => { if (this.element.isConnected) this.#load() })
     this.#loadOffset()
@@ -120,7 +121,7 @@ export class Status {
 
   #drawClock() {
     const now = Date.now() + this.#offset
-    this.now.textContent = timestamp(now).slice(0, 19)
+    fill(this.now, when(now))
     const shift = this.shift ?? 0
     this.skew.textContent = Math.abs(shift) < 1
       ? 'the machine’s time' : `${duration(shift)} ${shift > 0 ? 'ahead of' : 'behind'} the machine’s time`

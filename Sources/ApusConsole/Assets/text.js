@@ -62,10 +62,10 @@ export function clock(milliseconds, { fraction = false, now = Date.now() } = {})
 
 const day = (date) => `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
 
+/** Date and time in this browser's time zone. */
 export const timestamp = (milliseconds) => {
   const date = new Date(milliseconds)
-  return Number.isNaN(date.getTime())
-    ? '–' : `${day(date)} ${clock(milliseconds, { fraction: true, now: milliseconds })}`
+  return Number.isNaN(date.getTime()) ? '–' : `${day(date)} ${clock(milliseconds, { now: milliseconds })}`
 }
 
 /** The offset of this browser's time zone at the given time: "UTC", "UTC+5:30". */
@@ -74,6 +74,9 @@ export function zone(milliseconds) {
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
   return minutes === 0 ? 'UTC' : `UTC${minutes < 0 ? '−' : '+'}${hours}${rest ? `:${two(rest)}` : ''}`
 }
+
+/** The name of this browser's time zone: "Europe/Zurich". */
+export const zoneName = () => Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** A duration as text: "12 ms", "3.4 s", "2 h 5 min". */
 export function duration(milliseconds) {

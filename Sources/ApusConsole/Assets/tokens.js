@@ -2,13 +2,14 @@
 
 import { get, post } from '/assets/api.js'
 import { copyButton, facts, field, fill, h } from '/assets/dom.js'
-import { duration, literal, timestamp } from '/assets/text.js'
+import { when } from '/assets/pane.js'
+import { duration, literal } from '/assets/text.js'
 
 const KINDS = { provider: 'a provider token', device: 'a device token' }
 
 /** The service's explanation of a token. */
 function described(answer) {
-  const time = (seconds) => seconds != null && timestamp(seconds * 1000).slice(0, 19)
+  const time = (seconds) => seconds != null && when(seconds * 1000)
   const { problems = [], good } = answer
   return [
     good != null && h('div', { class: `callout ${good ? 'good' : 'bad'}` }, good ? h('p', {}, 'The token is valid.')

@@ -3,7 +3,8 @@
 import { get, request } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
 import { on } from '/assets/events.js'
-import { clock, count, literal, plain } from '/assets/text.js'
+import { when } from '/assets/pane.js'
+import { count, literal, plain } from '/assets/text.js'
 
 /** Saves a response as a file. A plain link would not work: it sends no password. */
 async function download(path, name) {
@@ -60,7 +61,7 @@ export class Violations {
         h('tr', {}, ['Push', 'Time', 'Where', 'Topic'].map((text) => h('th', { scope: 'col' }, text)))),
         h('tbody', {}, pushes.map((push) => h('tr', {},
           h('td', {}, h('a', { href: `#/inbox/${push.number}` }, push.number)),
-          h('td', {}, clock(push.receivedMilliseconds)),
+          h('td', {}, when(push.receivedMilliseconds, 'short')),
           h('td', {}, push.path && h('code', {}, literal(push.path))), h('td', {}, push.topic && plain(push.topic)))))),
       number > pushes.length && h('p', { class: 'muted' }, `Only the first ${pushes.length} are shown.`))
   }

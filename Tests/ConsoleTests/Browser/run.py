@@ -4,7 +4,7 @@
 import sys
 import unittest
 
-MODULES = ["webdriver_tests", "inbox_tests", "push_tests", "view_tests", "session_tests", "admin_tests"]
+MODULES = ["webdriver_tests", "inbox_tests", "push_tests", "view_tests", "zone_tests", "session_tests", "admin_tests"]
 
 if __name__ == "__main__":
     unittest.main(module=None, argv=[sys.argv[0], "--verbose", *(sys.argv[1:] or MODULES)])
