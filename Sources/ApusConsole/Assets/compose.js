@@ -3,7 +3,7 @@
 import { button, field, fill, h, select } from '/assets/dom.js'
 import { on } from '/assets/events.js'
 import { formatted, problem as problemOf } from '/assets/json.js'
-import { lockScreen } from '/assets/phone.js'
+import { besidesList, lockScreen } from '/assets/phone.js'
 import { PUSH_TYPES, preview } from '/assets/pushtypes.js'
 import { count, literal } from '/assets/text.js'
 
@@ -178,7 +178,7 @@ export class Compose {
     const shown = preview(payload, this.type.value)
     fill(this.look, shown.silent
       ? h('p', { class: 'muted' }, 'Nothing is shown.')
-      : lockScreen([{ shown, topic: this.topic.value }], { label: 'Preview on a phone' }))
+      : [lockScreen([{ shown, topic: this.topic.value }], { label: 'Preview on a phone' }), besidesList(shown)])
   }
 
   async #send() {

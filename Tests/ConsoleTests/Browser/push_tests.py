@@ -66,6 +66,16 @@ class Push(PageCase):
         for words in ["update", "score", "2:1", "minute", "57"]:
             self.assertIn(words, card)
 
+    def test_button_and_launch_image(self):
+        """What a phone does not show on its lock screen is listed below it."""
+        shown = samples.rendering(title="Chess", action="Join", launchImage="Start.png")
+        push = self.world.add({"shown": shown, "preview": shown})
+        browser = self.show(f"inbox/{push['number']}")
+        browser.wait("document.querySelector('.besides')")
+        facts = browser.run("""return Object.fromEntries([...document.querySelectorAll('.besides dt')]
+          .map((name) => [name.textContent, name.nextElementSibling.textContent]))""")
+        self.assertEqual(facts, {"Button": "Join", "Launch image": "Start.png", "Language": "en"})
+
     def test_two_languages(self):
         german = samples.rendering(title="Deine Bestellung", body="kommt heute", language="de")
         push = self.world.add({"shown": german, "preview": german})

@@ -103,6 +103,15 @@ class Composer(PageCase):
         browser.type("#payload-text", "x" * 4097)
         browser.wait("document.querySelector('.over')?.textContent === '4,097 of 4,096 bytes'")
 
+    def test_button_and_launch_image(self):
+        """The preview lists what is not on the lock screen; a text that only the device has is its key."""
+        browser = self.ready()
+        browser.click(".segments button", "JSON")
+        alert = {"body": "Chess?", "action-loc-key": "OPEN", "launch-image": "Start.png"}
+        browser.type("#payload-text", json.dumps({"aps": {"alert": alert}}))
+        for words in ["Button\n(OPEN)", "Launch image\nStart.png"]:
+            self.expect(words, ".compose .besides")
+
     def test_refused(self):
         self.world.send_answer = {
             "status": 410,
