@@ -8,17 +8,33 @@ import { plain } from '/assets/text.js'
 /** The kinds that can be revoked here; the service's own certificates are replaced instead. */
 const REVOCABLE = new Set(['provider', 'device'])
 
+/** The authorities without a rotation: that for servers and providers, and that for devices. */
+const AUTHORITIES = 2
+
+/** The state of a rotation of an authority, if one is in progress: until its end, older authorities are trusted too. */
+function rotation(authorities) {
+  if (authorities.length <= AUTHORITIES) return null
+  return h('div', { class: 'callout warn', role: 'status' },
+    h('p', {}, h('strong', {}, 'An authority is being replaced.'),
+      ` ${authorities.length} are trusted until the rotation ends: `,
+      authorities.map(({ name }, index) => [index > 0 && ', ', plain(name)]), '.'),
+    h('p', {}, 'To end it: ', h('code', {}, 'apus rotate service-authority --finish'), ' or ',
+      h('code', {}, 'apus rotate device-authority --finish'), '.'))
+}
+
 export class Certificates extends Pane {
   constructor() {
     super('Certificates', 'Certificates of the service, providers and devices, soonest expiry first.')
+    this.rotation = h('div', {})
     this.list = h('div', {})
     this.revoked = h('div', {})
-    this.add(this.list, box('Revoked', this.revoked))
+    this.add(this.rotation, this.list, box('Revoked', this.revoked))
   }
 
   async update() {
     const { certificates, revoked } = await get('/certificates')
     const gone = new Set(revoked)
+    fill(this.rotation, rotation(certificates.filter(({ kind }) => kind === 'authority')))
     const sorted = certificates.toSorted((one, other) => one.seconds_left - other.seconds_left)
     fill(this.list, table('Certificates', ['Name', 'Kind', 'Expires', 'Left', 'SHA-256', ''], sorted.map((one) => [
       plain(one.name || '–'), one.kind, when(one.not_after),

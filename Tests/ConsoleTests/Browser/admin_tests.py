@@ -4,7 +4,7 @@ import json
 import unittest
 
 import mock_admin
-from admin_world import MARKUP, TOPIC
+from admin_world import MARKUP, TOPIC, certificate
 from page_case import PageCase
 
 VIEWS = ["overview", "devices", "ledger", "send", "apps", "keys", "certificates", "audit"]
@@ -163,6 +163,17 @@ class Changes(AdminCase):
         browser.accept()
         self.expect("03" * 32)
         self.assertEqual(self.world.revoked, ["03" * 32])
+
+    def test_rotation(self):
+        """While an authority is being replaced, the page shows which are trusted, and how to end it."""
+        browser = self.show("certificates")
+        self.expect("Service authority", ".rows")
+        self.assertEqual(browser.run("return document.querySelectorAll('main .callout.warn').length"), 0)
+        names = ["Apus device authority 2", "Apus device authority"]
+        self.world.certificates += [certificate("authority", name, 3650, at) for at, name in enumerate(names, 5)]
+        browser = self.show("certificates")
+        for words in ["3 are trusted", "authority, Apus device authority 2, Apus device authority.", "--finish"]:
+            self.expect(words, "main .callout.warn")
 
     def test_devices(self):
         browser = self.show("devices")
