@@ -32,6 +32,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// store/                    the embedded database
 /// lock                      held while any of the files above is changed, except those only the service writes
 /// store.made                marks that the directory has had a store
+/// crls.made                 marks that the directory has had the folder of revocation lists
 /// ```
 package struct DataDirectory: Sendable {
   package let path: String

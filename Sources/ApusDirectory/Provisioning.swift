@@ -56,6 +56,7 @@ extension DataDirectory {
       for part in ["authority", "server", "keys", "certificates"] {
         try Files.makeDirectory("\(path)/\(part)")
       }
+      try makeRevocationFolder()
       for (which, outside) in [(Authority.service, service), (.devices, devices)] {
         if let outside {
           try adopt(outside, as: which, nowSeconds: nowSeconds)

@@ -1,4 +1,5 @@
 import ApusDirectory
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -46,8 +47,9 @@ struct RevocationTests {
     return try Data(contentsOf: folder.appending(path: "list"))
   }
 
+  private var folder: String { service.directory.data.path + "/crls" }
+
   private func publish(_ list: Data, as name: String) throws {
-    let folder = service.directory.data.path + "/crls"
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     try list.write(to: URL(filePath: "\(folder)/\(name)"), options: .atomic)
   }
@@ -139,13 +141,93 @@ struct RevocationTests {
     try publish(list(.service, [identity]), as: "service.crl")
     try awaitAuditLine("\"event\":\"trust.reloaded\"")
     try expectRefused(.provider, ["h2"], identity)
-    let folder = service.directory.data.path + "/crls"
     try FileManager.default.moveItem(atPath: folder, toPath: folder + ".away")
     // A file instead of the folder: ENOTDIR for everybody, including root.
     try Data().write(to: URL(filePath: folder))
     try awaitAuditLine("cannot list \(folder)")
     try expectRefused(.provider, ["h2"], identity)
     #expect(try push(bystander, token) == 200)
+  }
+
+  @Test("A folder of revocation lists that disappears does not count as empty, until it is one")
+  func missingFolder() throws {
+    defer { service.stop() }
+    let identity = try service.directory.providerIdentity()
+    let other = try service.directory.providerIdentity()
+    let bystander = try service.provider(identity: service.directory.providerIdentity())
+    let token = try service.connect().token()
+    try publish(list(.service, [identity]), as: "service.crl")
+    try awaitAuditLine("\"event\":\"trust.reloaded\"")
+    try expectRefused(.provider, ["h2"], identity)
+    try FileManager.default.moveItem(atPath: folder, toPath: folder + ".away")
+    try awaitAuditLine("the folder of revocation lists \(folder) is missing: mount or restore it")
+    try expectRefused(.provider, ["h2"], identity)
+    #expect(try push(bystander, token) == 200)
+    // It comes back: what was changed meanwhile applies, too.
+    let provider = try service.provider(identity: other)
+    try service.directory.revoke(other)
+    try FileManager.default.moveItem(atPath: folder + ".away", toPath: folder)
+    #expect(try provider.end().goAways.last?.debugData.contains("BadCertificate") == true)
+    try expectRefused(.provider, ["h2"], identity)
+    // A list that is deleted is one that the operator takes back.
+    try FileManager.default.removeItem(atPath: folder + "/service.crl")
+    service.service.reload()
+    #expect(try push(service.provider(identity: identity), token) == 200)
+  }
+
+  @Test(
+    "An empty folder on another file system is a volume that is not mounted",
+    .enabled(if: fileSystem("/dev/shm") != fileSystem(NSTemporaryDirectory())))
+  func unmountedFolder() throws {
+    defer { service.stop() }
+    let identity = try service.directory.providerIdentity()
+    let volume = "/dev/shm/apus-crls-\(UUID().uuidString)"
+    defer { try? FileManager.default.removeItem(atPath: volume) }
+    try FileManager.default.createDirectory(atPath: volume, withIntermediateDirectories: false)
+    try list(.service, [identity]).write(to: URL(filePath: volume + "/service.crl"))
+    // A link stands in for a mount, which only root may make.
+    try FileManager.default.removeItem(atPath: folder)
+    try FileManager.default.createSymbolicLink(atPath: folder, withDestinationPath: volume)
+    service.service.reload()
+    try expectRefused(.provider, ["h2"], identity)
+    try FileManager.default.removeItem(atPath: folder)
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+    try awaitAuditLine("is empty and on another file system")
+    try expectRefused(.provider, ["h2"], identity)
+  }
+
+  private static func fileSystem(_ path: String) -> UInt? {
+    var status = stat()
+    return stat(path, &status) == 0 ? UInt(status.st_dev) : nil
+  }
+
+  @Test("A start without the folder fails, unless the directory never had one")
+  func missingAtStart() throws {
+    service.stop()
+    try FileManager.default.removeItem(atPath: folder)
+    let problem = #expect(throws: DirectoryProblem.self) { try TestService(service.directory) }
+    let text = problem?.description ?? ""
+    #expect(text.contains("\(folder) is missing") && text.contains("create an empty folder"))
+    // As an older version made it.
+    try FileManager.default.removeItem(atPath: folder + ".made")
+    func start() throws -> LogLines {
+      let lines = LogLines()
+      try TestService(
+        service.directory,
+        .init {
+          $0.logLevel = .info
+          $0.logSink = lines.sink
+        }
+      ).stop()
+      return lines
+    }
+    let warning = "no folder of revocation lists"
+    #expect(try start().all(warning).count == 1)
+    // From its first folder on it counts as one that has it.
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+    #expect(try start().all(warning).isEmpty)
+    try FileManager.default.removeItem(atPath: folder)
+    #expect(throws: DirectoryProblem.self) { try TestService(service.directory) }
   }
 
   @Test(

@@ -153,6 +153,16 @@ package enum Files {
     return Int64(status.st_mtim.tv_sec)
   }
 
+  /// The number of the file system that a path leads to; nil where there is nothing.
+  static func fileSystem(of path: String) throws(FileError) -> UInt? {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else {
+      if errno == ENOENT { return nil }
+      throw failure("read", path)
+    }
+    return UInt(status.st_dev)
+  }
+
   /// The names in a directory, in no order; none where there is no such directory. One that is there and cannot be
   /// read is an error, because what it holds may matter.
   package static func names(in path: String) throws(FileError) -> [String] {

@@ -17,26 +17,51 @@ package final class TrustLoader: Sendable {
   private let allowsES512: Bool
   private let log: Log
   private let audit: AuditLog
-  /// The generation of the last snapshot.
-  private let generation = Mutex<UInt64>(0)
+  private let last: Mutex<Loaded>
   private let stale = Mutex<TrustStaleness?>(nil)
+
+  /// What the last successful load found.
+  private struct Loaded {
+    /// The generation of its snapshot.
+    var generation: UInt64 = 0
+    var revocationFolder: RevocationFolder?
+  }
 
   package init(_ directory: DataDirectory, allowsES512: Bool, _ audit: AuditLog, log: Log) {
     self.directory = directory
     self.allowsES512 = allowsES512
     self.log = log
     self.audit = audit
+    last = Mutex(Loaded(revocationFolder: directory.expectedRevocationFolder))
   }
 
   /// Reads the trust data.
   ///
   /// - Throws: What is wrong with the data directory, for the operator.
   package func load() throws -> Trust {
-    try generation.withLock { generation in
+    try last.withLock { last in
       let trust = try directory.trust(
-        generation: generation + 1, allowsES512: allowsES512)
-      generation += 1
+        generation: last.generation + 1, allowsES512: allowsES512)
+      // After the lists were read: if the folder disappeared before, the trust data has none of them.
+      let folder = try directory.revocationFolder(after: last.revocationFolder)
+      note(folder, isFirst: last.generation == 0)
+      last = Loaded(generation: last.generation + 1, revocationFolder: folder)
       return trust
+    }
+  }
+
+  private func note(_ folder: RevocationFolder?, isFirst: Bool) {
+    guard folder != nil else {
+      if isFirst {
+        log(
+          .warning, "no folder of revocation lists: create it, empty if there are no lists",
+          .text("folder", directory.revocationListPath))
+      }
+      return
+    }
+    do { try directory.markRevocationFolder() } catch {
+      // The running service notices if the folder disappears; only the next start would not.
+      log(.warning, "folder of revocation lists not marked", .text("reason", "\(error)"))
     }
   }
 
