@@ -10,7 +10,7 @@ extension DataDirectory {
   /// enrolment/pending/<SHA-256 of the key>.csr   the certificate request itself, as PEM
   /// enrolment/pending/<SHA-256 of the key>.crt   the certificate, if the operator approved the request
   /// enrolment/pending/<SHA-256 of the key>.rejected  exists if the operator rejected it
-  /// enrolment/renewed/<device>.pem               the certificates issued to the device by renewal
+  /// enrolment/renewed/<device>.pem               the certificates of a device that renewed its own
   /// ```
   ///
   /// The service's enrolment thread and the commands both write here, under the lock of the directory. Each file is

@@ -172,8 +172,7 @@ struct Enroller: Sendable {
     guard isAdmitted(device, renewal.names, query.trust) else {
       return refuse(.retired, "the device is retired", .retired, device.text)
     }
-    // Only in the last third of its lifetime: then a device has at most two valid certificates, even if it asks with
-    // each connection or a thief tries to collect certificates.
+    // Only in the last third of its lifetime, so that a device does not replace its certificate with each connection.
     let due = old.notAfter - (old.notAfter - old.notBefore) / 3
     // Or at once if its authority is being replaced: then the certificate becomes invalid before it expires.
     guard query.nowSeconds >= due || renewal.isOfOlderAuthority else {
@@ -181,27 +180,40 @@ struct Enroller: Sendable {
         .early, "the certificate is not in the last third of its lifetime", .early, device.text,
         retrySeconds: due - query.nowSeconds)
     }
-    let issued = try directory.renewals.certificates(of: device).filter {
-      isUsable($0, of: device, query)
+    let presented = PresentedRecord(renewal, query.trust)
+    var known = try directory.renewals.known(of: device).good(
+      query.trust, nowSeconds: query.nowSeconds)
+    known.note(presented)
+    if let approved = try approval(of: request), approved != renewal.names.fingerprint,
+      known.include(approved)
+    {
+      // It counts already, so the device gets it before the others are counted.
+      return try askOperator(toRenew: renewal, request, query)
     }
-    if let next = issued.last, CertificateNames(next).fingerprint != renewal.names.fingerprint,
+    if let next = known.issued.last, CertificateNames(next) != renewal.names,
       next.spkiDER == request.publicKey.spkiDER, query.trust.isOfNewestDeviceAuthority(next)
     {
       // The response was lost, or the device asks with each connection: send the same certificate again.
       return accept(next.der, .repeated(device))
     }
-    let others = issued.filter { CertificateNames($0).fingerprint != renewal.names.fingerprint }
-    guard others.count + 1 < Limits.certificatesPerDevice else {
-      return refuseThird(device, others, presented: old, query)
+    guard known.count < Limits.certificatesPerDevice else {
+      return refuseThird(device, known, presented: renewal.names, query)
     }
-    let name = old.commonName ?? "device"
-    guard let certificate = try issue(request, device, name: name, nowSeconds: query.nowSeconds)
+    guard
+      let certificate = try issue(
+        request, device, name: old.commonName ?? "device", nowSeconds: query.nowSeconds)
     else {
-      return try useList(
-        request, device: device, name: name, hasCode: false, renewing: renewal.names, query)
+      // The operator's approval counts it as well.
+      try directory.renewals.note(
+        presented, of: device, trust: query.trust, nowSeconds: query.nowSeconds)
+      return try askOperator(toRenew: renewal, request, query)
     }
     // Must be durable before the certificate is sent.
-    try directory.renewals.keep(issued + [certificate], of: device)
+    guard
+      try directory.renewals.add(
+        certificate, presented: presented, of: device, trust: query.trust,
+        nowSeconds: query.nowSeconds)
+    else { return refuseThird(device, known, presented: renewal.names, query) }
     return accept(
       certificate.der,
       .renewed(
@@ -209,26 +221,32 @@ struct Enroller: Sendable {
         isNewKey: request.keyFingerprint.bytes != renewal.keyFingerprint))
   }
 
+  /// The certificate that the operator approved for the key; nil if there is none.
+  private func approval(of request: CertificateRequest) throws -> CertificateFingerprint? {
+    try directory.pendingEnrolments.find(request.keyFingerprint.hex)?.state.fingerprint
+  }
+
+  private func askOperator(
+    toRenew renewal: EnrolmentQuery.Renewal, _ request: CertificateRequest, _ query: EnrolmentQuery
+  ) throws -> EnrolmentDecision {
+    try useList(
+      request, device: renewal.device, name: renewal.certificate.commonName ?? "device",
+      hasCode: false, renewing: renewal.names, query)
+  }
+
   /// A device that lost the key of its newer certificate must wait until one of the two expires, or until the operator
   /// revokes the lost one.
   private func refuseThird(
-    _ device: DeviceID, _ others: [Certificate], presented: PresentedCertificate,
+    _ device: DeviceID, _ known: KnownCertificates, presented: CertificateNames,
     _ query: EnrolmentQuery
   ) -> EnrolmentDecision {
-    let end = others.reduce(presented.notAfter) { min($0, $1.notAfter) }
-    let newest = others.last.map { "device \(device.text), newest \($0.fingerprint.hex)" }
+    let end = known.all.map(\.notAfter).min() ?? query.nowSeconds
+    let other = known.all.last { $0.fingerprint != presented.fingerprint }
     return refuse(
-      .tooMany, "the device has two valid certificates: use the newer one, or have it revoked",
-      .tooManyCertificates, newest ?? device.text, retrySeconds: max(60, end - query.nowSeconds))
-  }
-
-  /// Whether a device could connect with the certificate.
-  private func isUsable(
-    _ certificate: Certificate, of device: DeviceID, _ query: EnrolmentQuery
-  ) -> Bool {
-    certificate.notAfter > query.nowSeconds
-      && query.trust.deviceAuthorities.certificates.contains { certificate.names($0) }
-      && isAdmitted(device, CertificateNames(certificate), query.trust)
+      .tooMany, "the device has two valid certificates: use the newer one, or have one revoked",
+      .tooManyCertificates,
+      "device \(device.text)" + (other.map { ", besides its own \($0.fingerprint.hex)" } ?? ""),
+      retrySeconds: max(60, end - query.nowSeconds))
   }
 
   // MARK: Certificates

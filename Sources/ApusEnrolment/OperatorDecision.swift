@@ -32,9 +32,27 @@ extension DataDirectory {
           request.device, name: name ?? request.name, to: asked.publicKey, nowSeconds: nowSeconds,
           days: days)
       }
+      if request.isRenewal { try countRenewal(request, certificate, nowSeconds) }
       try list.approve(request, certificate)
       return (request, certificate)
     }
+  }
+
+  /// Counts the certificate before the device can get it: it may have two that are good.
+  private func countRenewal(
+    _ request: PendingEnrolments.Request, _ certificate: Certificate, _ nowSeconds: Int64
+  ) throws {
+    // Otherwise one would be counted that is not handed out.
+    try pendingEnrolments.requireNotApproved(request)
+    let trust = try trust(generation: 1, allowsES512: false)
+    guard
+      try !renewals.add(certificate, of: request.device, trust: trust, nowSeconds: nowSeconds)
+    else { return }
+    let good = try renewals.known(of: request.device).good(trust, nowSeconds: nowSeconds)
+    throw DirectoryProblem(
+      "the device \(request.device.text) has \(good.count) valid certificates already, with the SHA-256 "
+        + good.all.map(\.fingerprint.hex).joined(separator: " and ")
+        + ": revoke one of them (`apus cert --revoke`) and approve again, or reject the request")
   }
 
   /// Rejects a request.

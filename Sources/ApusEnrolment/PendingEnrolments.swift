@@ -170,6 +170,12 @@ package struct PendingEnrolments: Sendable {
     return request
   }
 
+  /// Throws if the request is already approved.
+  func requireNotApproved(_ request: Request) throws(DirectoryProblem) {
+    guard case .approved = request.state else { return }
+    throw DirectoryProblem("the request of \(request.key) is already approved")
+  }
+
   /// Lays the certificate out for the device, which gets it when it asks again.
   package func approve(_ request: Request, _ certificate: Certificate) throws {
     let isFirst = try DurableFile.create(

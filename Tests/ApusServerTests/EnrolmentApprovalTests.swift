@@ -197,6 +197,8 @@ struct EnrolmentApprovalTests {
     // After that certificate, its approval does not count for the next one.
     let renewed = TestDevice(id: device.id, key: device.key, certificate: certificate)
     connected.client.tls.reset()
+    try data.revokeCertificate(device.certificate.fingerprint)
+    service.service.reload()
     let again = try service.connect(renewed)
     try again.client.send(request)
     try expectPending(again.client.expect(0x84))

@@ -99,16 +99,25 @@ struct EnrolmentLockTests {
     #expect(try pending.all().count == Limits.pendingEnrolmentsPerAddress)
   }
 
-  @Test("A renewed certificate is kept, and removed later, under the lock")
+  @Test("A renewed certificate is kept until it expires, and removed later, under the lock")
   func renewalsUnderLock() throws {
-    let device = try directory.device()
+    let now = TestDirectory.nowSeconds
+    let device = try directory.device(validity: Validity(now: now, days: 5))
+    let trust = try data.trust(generation: 1, allowsES512: false)
     let renewals = data.renewals
-    let keeps = try locks { try renewals.keep([device.certificate], of: device.id) }
-    #expect(keeps)
-    #expect(try renewals.certificates(of: device.id).count == 1)
-    let later = TestDirectory.nowSeconds + 3 * 86_400
-    let prunes = try locks { try renewals.prune(nowSeconds: later, days: 1) }
+    let adds = try locks {
+      let isAdded = try renewals.add(
+        device.certificate, of: device.id, trust: trust, nowSeconds: now)
+      #expect(isAdded)
+    }
+    #expect(adds)
+    #expect(try renewals.known(of: device.id).issued == [device.certificate])
+    // Longer than certificates are valid that are issued now, but this one still is.
+    let prunesEarly = try locks { try renewals.prune(nowSeconds: now + 3 * 86_400, days: 1) }
+    #expect(!prunesEarly)
+    #expect(try renewals.known(of: device.id).count == 1)
+    let prunes = try locks { try renewals.prune(nowSeconds: now + 6 * 86_400, days: 1) }
     #expect(prunes)
-    #expect(try renewals.certificates(of: device.id).isEmpty)
+    #expect(try renewals.known(of: device.id).count == 0)
   }
 }

@@ -1,4 +1,5 @@
 import ApusDirectory
+import ApusEnrolment
 import ApusModel
 import ApusServer
 import ApusTesting
@@ -60,5 +61,74 @@ struct SecondCertificateTests {
     let newer = TestDevice(
       id: device.id, key: device.key, certificate: try Certificate(der: der.span))
     try renew(newer, device.key).expectRefused(7)
+  }
+
+  @Test("After two unfinished rotations there is a third one only when one of the two is revoked")
+  func rotations() throws {
+    defer { service.stop() }
+    let device = try directory.device()
+    func rotate() throws {
+      _ = try data.rotateAuthority(.devices, nowSeconds: TestDirectory.nowSeconds)
+      service.service.reload()
+    }
+    try rotate()
+    let answer = try renew(device, device.key)
+    let der = try #require(answer[0x43])
+    let second = TestDevice(
+      id: device.id, key: device.key, certificate: try Certificate(der: der.span))
+    try rotate()
+    // It presents the second one, and the first one is valid as well.
+    try renew(second, device.key).expectRefused(3)
+    try renew(device, device.key).expectRefused(3)
+    try data.revokeCertificate(device.certificate.fingerprint)
+    service.service.reload()
+    #expect(try renew(second, device.key)[0x40] == [0])
+  }
+
+  @Test("Once the older authorities are dropped, their certificates count no longer")
+  func finished() throws {
+    defer { service.stop() }
+    let device = try directory.device()
+    _ = try data.rotateAuthority(.devices, nowSeconds: TestDirectory.nowSeconds)
+    service.service.reload()
+    let der = try #require(renew(device, device.key)[0x43])
+    let second = TestDevice(
+      id: device.id, key: device.key, certificate: try Certificate(der: der.span))
+    _ = try data.finishRotation(
+      of: .devices, locksOut: true, nowSeconds: TestDirectory.nowSeconds)
+    _ = try data.rotateAuthority(.devices, nowSeconds: TestDirectory.nowSeconds)
+    service.service.reload()
+    #expect(try renew(second, device.key)[0x40] == [0])
+  }
+
+  @Test("Certificates that the operator approves count as well")
+  func approved() throws {
+    defer { service.stop() }
+    let device = try directory.agedDevice()
+    try directory.removeDeviceAuthorityKey()
+    let keys = [device.key, try PrivateKey.generateP256(), try .generateP256()]
+    for key in keys { #expect(try renew(device, key)[0x40] == [1]) }
+    func approve(_ key: PrivateKey) throws -> Certificate {
+      let pem = try directory.deviceAuthority.issueDevice(
+        deviceID: device.id, name: "device", publicKey: key.publicKey,
+        validity: Validity(now: TestDirectory.nowSeconds, days: 30)
+      ).pem
+      return try data.approveEnrolment(
+        key.publicKey.spkiSHA256.hex, certificatePEM: pem, nowSeconds: TestDirectory.nowSeconds
+      ).certificate
+    }
+    let second = try approve(keys[0])
+    let refusal = #expect(throws: DirectoryProblem.self) { try approve(keys[1]) }
+    let text = refusal?.description ?? ""
+    for certificate in [device.certificate, second] {
+      #expect(text.contains(certificate.fingerprint.hex), "\(text)")
+    }
+    // The device gets what was approved, and is told that there is no third.
+    #expect(try renew(device, keys[0])[0x43] == second.der)
+    try renew(device, keys[2]).expectRefused(3)
+    try data.revokeCertificate(second.fingerprint)
+    service.service.reload()
+    let third = try approve(keys[1])
+    #expect(try renew(device, keys[1])[0x43] == third.der)
   }
 }

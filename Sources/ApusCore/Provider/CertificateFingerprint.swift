@@ -21,6 +21,12 @@ package struct CertificateFingerprint: Sendable, Hashable {
     }
   }
 
+  package var bytes: [UInt8] {
+    words.indices.flatMap { index in
+      stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: words[index] &>> $0) }
+    }
+  }
+
   package static func == (left: Self, right: Self) -> Bool {
     left.words[0] == right.words[0] && left.words[1] == right.words[1]
       && left.words[2] == right.words[2] && left.words[3] == right.words[3]

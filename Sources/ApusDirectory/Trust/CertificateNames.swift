@@ -2,9 +2,14 @@ package import ApusCore
 package import ApusTrust
 
 /// The values by which a certificate can be revoked: its fingerprint, or its issuer and serial number.
-package struct CertificateNames: Sendable {
+package struct CertificateNames: Sendable, Hashable {
   package var fingerprint: CertificateFingerprint
-  var place: CertificateFingerprint
+  package var place: CertificateFingerprint
+
+  package init(fingerprint: CertificateFingerprint, place: CertificateFingerprint) {
+    self.fingerprint = fingerprint
+    self.place = place
+  }
 
   package init(_ certificate: Certificate) {
     fingerprint = CertificateFingerprint(certificate.fingerprint)
