@@ -79,6 +79,16 @@ struct AuditLogTests {
     #expect(lines.contains { $0["reason"] as? String == "expired" })
   }
 
+  @Test("The security page has the numbers of a class of refusals")
+  func documented() throws {
+    let page = try DocumentationPage.text("security")
+    let row = "lines of one class of refusals in `audit.jsonl` | "
+    #expect(
+      page.contains(
+        "\n| \(row)\(AuditLog.burst) at once, \(60 / AuditLog.intervalSeconds) a minute | "))
+    #expect(60.isMultiple(of: AuditLog.intervalSeconds))
+  }
+
   @Test("Changes are never omitted")
   func changes() throws {
     defer { try? FileManager.default.removeItem(at: folder) }

@@ -1,11 +1,15 @@
 import ApusDirectory
 import ApusEnrolment
+import ApusLog
+import ApusLoop
 import ApusModel
 import ApusServer
 import ApusTLS
 import ApusTesting
 import ApusTrust
+import ApusWire
 import Foundation
+import Synchronization
 import Testing
 
 @Suite("Devices get certificates with enrolment codes", .timeLimit(.minutes(30)))
@@ -199,6 +203,42 @@ struct EnrolmentCodeTests {
   func badName(name: String) throws {
     let applicant = try Applicant(service)
     try applicant.ask(code: directory.code(), name: name).expectRefused(2)
+  }
+
+  @Test("An address may send 20 wrong codes at once, and 10 in each further minute")
+  func wrongCodes() throws {
+    // Not through the network, so that the clock is the test's.
+    let queue = EnrolmentQueue(
+      directory.data, .all, days: 1, AuditLog(path: nil),
+      log: Log(minimumLevel: .error, sink: { _ in }))
+    queue.start()
+    defer { queue.stop() }
+    let trust = try directory.data.trust(generation: 1, allowsES512: false)
+    let request = try CertificateRequest.make(for: .generateP256())
+    let code = Array("04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205A".utf8)
+    func answer(_ address: String, atMilliseconds now: Int64) throws -> CourierIssuance {
+      let answer = Mutex<CourierIssuance?>(nil)
+      let query = EnrolmentQuery(
+        kind: .enrolment(code: code, name: []), certificateRequest: request,
+        site: try SocketAddress(address).site, trust: trust, nowSeconds: TestDirectory.nowSeconds)
+      queue.submit(query, atMilliseconds: now) { issuance in answer.withLock { $0 = issuance } }
+      try waitUntil("the answer") { answer.withLock { $0 } != nil }
+      return try #require(answer.withLock { $0 })
+    }
+    /// Expects that so many are looked at, and no more.
+    func expect(_ count: Int, atMilliseconds now: Int64) throws {
+      for _ in 0..<count {
+        #expect(try answer("[2001:db8::1]:1", atMilliseconds: now).reason == .code)
+      }
+      let refused = try answer("[2001:db8::2]:2", atMilliseconds: now)
+      #expect(refused.reason == .tooMany)
+      #expect(refused.retrySeconds == 7)
+    }
+    try expect(20, atMilliseconds: 0)
+    #expect(try answer("[2001:db8:0:1::1]:1", atMilliseconds: 0).reason == .code)
+    #expect(try answer("[2001:db8::1]:1", atMilliseconds: 5_999).reason == .tooMany)
+    try expect(1, atMilliseconds: 6_000)
+    try expect(10, atMilliseconds: 66_000)
   }
 
   @Test("Requests of one address are slowed down, without affecting existing devices")
