@@ -60,6 +60,46 @@ struct SocketAddressTests {
         + [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff] + [0, 0, 0, 0])
   }
 
+  private struct Site: Hashable {
+    var site: SocketAddress
+    var high: UInt64
+    var low: UInt64
+
+    /// Of a peer as a listener that accepts both families sees it.
+    init(_ text: String) throws {
+      let peer = try SocketAddress(text).unmapped
+      site = peer.site
+      (high, low) = peer.siteNumbers
+    }
+  }
+
+  @Test("An IPv6 site is a /64, and an IPv4 address is a site, also as an IPv6 address")
+  func sites() throws {
+    let home = [
+      "[2001:db8:1:2::1]:80", "[2001:db8:1:2::1]:81", "[2001:db8:1:2:ffff:ffff:ffff:ffff]:80",
+    ]
+    #expect(try Set(home.map(Site.init)).count == 1)
+    #expect(try Set(home.map { try SocketAddress($0).site.description }) == ["[2001:db8:1:2::]:0"])
+    let neighbour = ["[2001:db8:1:3::1]:80", "[2001:db8:1:1:ffff:ffff:ffff:ffff]:80"]
+    #expect(try Set((home + neighbour).map(Site.init)).count == 3)
+    // Both as sites and as numbers.
+    #expect(try Set((home + neighbour).map { try Site($0).high }).count == 3)
+    #expect(try Set((home + neighbour).map { try Site($0).site }).count == 3)
+
+    let mapped = ["192.0.2.1:80", "[::ffff:192.0.2.1]:80", "[::ffff:c000:201]:81"]
+    #expect(try Set(mapped.map(Site.init)).count == 1)
+    #expect(try SocketAddress(mapped[1]).unmapped == SocketAddress(mapped[0]))
+    #expect(try Set(mapped.map { try SocketAddress($0).unmapped.site.hostText }) == ["192.0.2.1"])
+    let others = ["192.0.2.2:80", "[::ffff:192.0.2.3]:80"]
+    #expect(try Set((mapped + others).map(Site.init)).count == 3)
+    #expect(try Set((mapped + others).map { try Site($0).low }).count == 3)
+    // No mapped addresses: they are of the sites ::/64 and 64:ff9b::/64.
+    for text in ["[::192.0.2.1]:80", "[::fffe:192.0.2.1]:80", "[64:ff9b::192.0.2.1]:80"] {
+      let address = try SocketAddress(text)
+      #expect(address.unmapped == address && address.unmapped.family == .ipv6)
+    }
+  }
+
   @Test("A family that is neither IPv4 nor IPv6 has no address")
   func otherFamily() throws {
     let (near, far) = try socketPair()
