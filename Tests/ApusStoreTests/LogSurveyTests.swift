@@ -29,8 +29,8 @@ struct LogSurveyTests {
 
   @Test("The checksum is that of RFC 3720")
   func checksum() {
-    #expect(CRC32C.of(Array("123456789".utf8).span) == 0xe306_9283)
-    #expect(CRC32C.of([UInt8](repeating: 0, count: 32).span) == 0x8a91_36aa)
+    #expect(CRC32C.of(Array("123456789".utf8).span).value == 0xe306_9283)
+    #expect(CRC32C.of([UInt8](repeating: 0, count: 32).span).value == 0x8a91_36aa)
   }
 
   @Test(
@@ -51,7 +51,7 @@ struct LogSurveyTests {
     var damaged = Self.one
     damaged[10] ^= 0x10
     let survey = survey(Self.two + damaged, Self.three)
-    #expect(survey.damage == [.init(offset: 19, lostWrites: 2, isFollowed: true)])
+    #expect(survey.damage == [.init(offset: 19, bytes: 32_749, lostWrites: 2, isFollowed: true)])
     #expect(survey.writesBefore == 2 && survey.writesAfter == 3)
   }
 
@@ -60,7 +60,7 @@ struct LogSurveyTests {
     var damaged = Self.one
     damaged[4] = 0xff
     let survey = survey(damaged, Self.three)
-    #expect(survey.damage == [.init(offset: 0, lostWrites: nil, isFollowed: true)])
+    #expect(survey.damage == [.init(offset: 0, bytes: 32_768, lostWrites: nil, isFollowed: true)])
     #expect(survey.writesBefore == 0 && survey.writesAfter == 3)
   }
 
@@ -69,7 +69,7 @@ struct LogSurveyTests {
     var damaged = Self.one
     damaged[4] = 0xff
     let survey = survey(Self.two + damaged, [])
-    #expect(survey.damage == [.init(offset: 19, lostWrites: nil)])
+    #expect(survey.damage == [.init(offset: 19, bytes: 32_749, lostWrites: nil)])
     #expect(survey.writesBefore == 2 && survey.writesAfter == 0)
   }
 
@@ -77,7 +77,7 @@ struct LogSurveyTests {
     "The end of a batch without its beginning is damage of its own unless earlier damage explains it"
   )
   func orphan() {
-    #expect(survey(Self.two + Self.endOfOne).damage == [.init(offset: 19)])
+    #expect(survey(Self.two + Self.endOfOne).damage == [.init(offset: 19, bytes: 14)])
     var damaged = Self.beginOfOne
     damaged[7] ^= 1
     #expect(survey(Self.two + damaged, Self.endOfOne + Self.three).damage.count == 1)
@@ -109,7 +109,7 @@ struct LogSurveyTests {
   @Test("An impossible sequence number is damage, even with a valid checksum")
   func sequenceTooLarge() {
     let survey = survey(Self.farAhead + Self.two, nextSequence: 5)
-    #expect(survey.damage == [.init(offset: 0, lostWrites: 0, isFollowed: true)])
+    #expect(survey.damage == [.init(offset: 0, bytes: 19, lostWrites: 0, isFollowed: true)])
     #expect(survey.missingWrites == 0 && survey.writesAfter == 2)
   }
 

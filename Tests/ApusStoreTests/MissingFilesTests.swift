@@ -29,11 +29,7 @@ struct MissingFilesTests {
       if number % 10 == 9 { try store.compact(.meta) }
     }
     #expect(await commit(store) { $0.put(.meta, key(count), [UInt8(count)]) } == nil)
-    let copy = scratch.root + "/copy"
-    try FileManager.default.copyItem(atPath: scratch.path, toPath: copy)
-    store.close()
-    try FileManager.default.removeItem(atPath: scratch.path)
-    try FileManager.default.moveItem(atPath: copy, toPath: scratch.path)
+    try scratch.kill(store)
   }
 
   private func expectCorrupted(_ detail: String) {
@@ -82,11 +78,7 @@ struct MissingFilesTests {
     }
     let logs = try names { $0.hasSuffix(".log") }.sorted()
     try #require(logs.count == 2, "\(logs)")
-    let copy = scratch.root + "/copy"
-    try FileManager.default.copyItem(atPath: scratch.path, toPath: copy)
-    store.close()
-    try FileManager.default.removeItem(atPath: scratch.path)
-    try FileManager.default.moveItem(atPath: copy, toPath: scratch.path)
+    try scratch.kill(store)
     let first = "\(scratch.path)/\(logs[0])"
     try FileManager.default.moveItem(atPath: first, toPath: "\(scratch.root)/kept")
     expectCorrupted("log")

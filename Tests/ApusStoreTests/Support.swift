@@ -62,6 +62,28 @@ final class Scratch: Sendable {
     return files
   }
 
+  /// Closes the store, and restores its files as they were before: closing writes tables, a kill does not.
+  func kill(_ store: RocksStore) throws {
+    let copy = root + "/copy"
+    try FileManager.default.copyItem(atPath: path, toPath: copy)
+    store.close()
+    try FileManager.default.removeItem(atPath: path)
+    try FileManager.default.moveItem(atPath: copy, toPath: path)
+  }
+
+  /// The names with `suffix` or `prefix` in the store, sorted.
+  func names(prefix: String = "", suffix: String = "") throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: path)
+      .filter { $0.hasPrefix(prefix) && $0.hasSuffix(suffix) }.sorted()
+  }
+
+  func change(_ name: String, _ body: (inout [UInt8]) throws -> Void) throws {
+    let file = URL(filePath: "\(path)/\(name)")
+    var content = try [UInt8](Data(contentsOf: file))
+    try body(&content)
+    try Data(content).write(to: file)
+  }
+
   func write(_ text: String, to name: String) throws {
     try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))
   }

@@ -1,12 +1,9 @@
 /// Surveys which writes of a log of the engine are readable, for an operator who must decide about a damaged store.
 ///
-/// The format is that of RocksDB's log_format.h: blocks of 32 KiB with records that do not cross them, each preceded
-/// by a CRC-32C (masked), a length and a type. A record, or several that belong together, is one batch of writes. It
-/// begins with the sequence number of its first write and their count. So a gap between two batches shows how many are
-/// lost.
+/// A record, or several that belong together, is one batch of writes. It begins with the sequence number of its first
+/// write and their count. So a gap between two batches shows how many are lost.
 package struct LogSurvey: Sendable, Equatable {
-  package static let blockBytes = 32_768
-  private static let headerBytes = 7
+  package static let blockBytes = LogReader.blockBytes
   /// Sequence number and count.
   private static let batchHeaderBytes = 12
   /// The engine's sequence numbers have 56 bits.
@@ -17,6 +14,8 @@ package struct LogSurvey: Sendable, Equatable {
   package struct Damage: Sendable, Equatable {
     /// The offset in the file at which it begins.
     package var offset: Int
+    /// The number of bytes up to the next batch, or to the end of the file.
+    package var bytes: Int
     /// The number of lost writes; nil if unknown.
     package var lostWrites: UInt64?
     /// Whether a batch follows it.
@@ -36,7 +35,8 @@ package struct LogSurvey: Sendable, Equatable {
   /// The sequence number expected next; nil if none was read.
   package private(set) var nextSequence: UInt64?
 
-  private var offset = 0
+  private var reader = LogReader()
+  private var byteCount = 0
   /// A batch whose further records are still to come.
   private struct Beginning: Sendable, Equatable {
     var head: [UInt8] = []
@@ -54,51 +54,22 @@ package struct LogSurvey: Sendable, Equatable {
 
   /// Reads the next block: 32 KiB, or fewer bytes for the last one.
   package mutating func read(_ block: Span<UInt8>, isLast: Bool) {
-    defer {
-      offset += block.count
-      // Parts of its last batch were not written.
-      if isLast, let begun { tornOffset = begun.offset }
-    }
-    var place = 0
-    while block.count - place >= Self.headerBytes {
-      let length = Int(block[place + 4]) | Int(block[place + 5]) << 8
-      let type = block[place + 6]
-      // Preallocated room, or the end of a block.
-      if type == 0, length == 0 { return }
-      guard let part = Part(type) else { return damaged(at: offset + place) }
-      let end = place + Self.headerBytes + length
-      guard end <= block.count else {
-        if isLast { tornOffset = offset + place } else { damaged(at: offset + place) }
-        return
+    while let item = reader.next(in: block, isLast: isLast) {
+      switch item {
+      case .record(let part, let content, let offset):
+        take(part, block.extracting(content), at: offset)
+      case .damage(let offset): damaged(at: offset)
+      case .torn(let offset): tornOffset = offset
       }
-      let stored =
-        UInt32(block[place]) | UInt32(block[place + 1]) << 8 | UInt32(block[place + 2]) << 16
-        | UInt32(block[place + 3]) << 24
-      guard Self.masked(CRC32C.of(block.extracting(place + 6..<end))) == stored else {
-        return damaged(at: offset + place)
-      }
-      take(part, block.extracting(place + Self.headerBytes..<end), at: offset + place)
-      place = end
     }
-    if isLast, place < block.count { tornOffset = offset + place }
+    byteCount += block.count
+    guard isLast else { return }
+    // Parts of its last batch were not written.
+    if let begun { tornOffset = begun.offset }
+    endDamage(at: byteCount)
   }
 
-  private enum Part {
-    case full, first, middle, last
-
-    /// Types 5 to 8 are for recycled log files, which this store does not use.
-    init?(_ type: UInt8) {
-      switch type {
-      case 1: self = .full
-      case 2: self = .first
-      case 3: self = .middle
-      case 4: self = .last
-      default: return nil
-      }
-    }
-  }
-
-  private mutating func take(_ part: Part, _ record: Span<UInt8>, at offset: Int) {
+  private mutating func take(_ part: LogReader.Part, _ record: Span<UInt8>, at offset: Int) {
     switch part {
     case .full, .first:
       if let begun { damaged(at: begun.offset) }
@@ -127,10 +98,10 @@ package struct LogSurvey: Sendable, Equatable {
         damage[damage.count - 1].lostWrites = gap
         damage[damage.count - 1].isFollowed = true
       }
+      endDamage(at: batch.offset)
     } else {
       missingWrites += gap ?? 0
     }
-    isAfterDamage = false
     nextSequence = sequence + count
     if isWhole { writesBefore += count } else { writesAfter += count }
   }
@@ -141,26 +112,13 @@ package struct LogSurvey: Sendable, Equatable {
     guard !isAfterDamage else { return }
     isAfterDamage = true
     damageCount += 1
-    if damageCount <= Self.placesDescribed { damage.append(Damage(offset: offset)) }
+    if damageCount <= Self.placesDescribed { damage.append(Damage(offset: offset, bytes: 0)) }
   }
 
-  /// As the engine stores it: a CRC over bytes that contain CRCs would be weak.
-  static func masked(_ crc: UInt32) -> UInt32 { (crc >> 15 | crc << 17) &+ 0xa282_ead8 }
-}
-
-/// The checksum of RFC 3720, section 12.1.
-enum CRC32C {
-  private static let table: [UInt32] = (0..<256).map { index in
-    (0..<8).reduce(UInt32(index)) { crc, _ in
-      crc & 1 == 1 ? crc >> 1 ^ 0x82f6_3b78 : crc >> 1
-    }
-  }
-
-  static func of(_ bytes: Span<UInt8>) -> UInt32 {
-    var crc = UInt32.max
-    for index in bytes.indices {
-      crc = table[Int(UInt8(truncatingIfNeeded: crc) ^ bytes[index])] ^ crc >> 8
-    }
-    return ~crc
+  private mutating func endDamage(at offset: Int) {
+    guard isAfterDamage else { return }
+    isAfterDamage = false
+    guard damageCount <= Self.placesDescribed else { return }
+    damage[damage.count - 1].bytes = offset - damage[damage.count - 1].offset
   }
 }

@@ -11,7 +11,8 @@ extension RocksStore {
   }
 
   /// Opens a damaged store with everything readable: past damage in the logs (`RocksOptions.acceptsLoss`), and without
-  /// each table whose file is missing or unreadable. Existing files are kept unchanged.
+  /// each table whose file is missing or unreadable. Existing files are kept unchanged, except that a log with damage
+  /// that the engine cannot pass is replaced by another (`LogFile.mend`).
   ///
   /// No other process may use the store meanwhile. Throws if not even the list of tables can be read.
   package static func openAcceptingLoss(

@@ -171,7 +171,7 @@ private final class RocksCore: @unchecked Sendable {
     let content = try directory.prepare(creating: creating)
     if lock == nil { lock = try directory.lock() }
     if let lock { try directory.requireLocked(by: lock) }
-    if !options.acceptsLoss { try progress.check() }
+    try check(content)
     // After the check, so that damage is found even if the store can only be read.
     try directory.requireWritable()
     let attempt = OpeningAttempt(directory)
@@ -188,6 +188,21 @@ private final class RocksCore: @unchecked Sendable {
     use(opened)
     lastFault.withLock { $0 = nil }
     takesWrites.store(true, ordering: .relaxed)
+  }
+
+  /// Refuses a damaged store, or prepares one for the engine whose damage the operator accepts.
+  private func check(_ content: StoreDirectory.Content) throws(StoreError) {
+    if options.acceptsLoss { return try mendLogs() }
+    try progress.check()
+    if content == .database { try StoreSurvey.requireWhole(directory) }
+  }
+
+  private func mendLogs() throws(StoreError) {
+    for name in try directory.list() where StoreProgress.logNumber(name) != nil {
+      do throws(LogFile.Fault) { try LogFile.mend("\(directory.path)/\(name)") } catch {
+        throw directory.failure(error.code, "mending \(name)")
+      }
+    }
   }
 
   private func unlock() {

@@ -180,7 +180,7 @@ struct StoreDirectory {
     if fsync(file) != 0 { throw failure(errno, "syncing \(what)") }
   }
 
-  private func failure(_ error: Int32, _ action: String) -> StoreError {
+  func failure(_ error: Int32, _ action: String) -> StoreError {
     let detail = unsafe "\(action): \(String(cString: strerror(error)))"
     return switch error {
     case ENOENT: .missing(path: path)

@@ -1,12 +1,14 @@
 import ApusModel
-import Glibc
 
-/// Surveys a store's logs, one after the other. Changes nothing.
+/// Surveys a store's logs, one after the other, and its MANIFEST. Changes nothing.
+///
+/// Of the logs it reads those that the engine reads when it opens the store: older ones are only waiting for their
+/// removal.
 package struct StoreSurvey: Sendable {
   package struct Log: Sendable {
     package enum Outcome: Sendable {
       case read(LogSurvey)
-      case unreadable(reason: String)
+      case unreadable(code: Int32, reason: String)
     }
 
     package var name: String
@@ -14,77 +16,88 @@ package struct StoreSurvey: Sendable {
     package var survey: LogSurvey? { if case .read(let survey) = outcome { survey } else { nil } }
   }
 
+  /// Nil if the engine's pointer to it, or the file that it names, is missing or cannot be read.
+  private(set) var manifest: (name: String, survey: ManifestSurvey)?
   package private(set) var logs: [Log] = []
+  /// Writes that the MANIFEST names and no log has: at least so many are missing at the end.
+  private(set) var missingAtEnd: UInt64 = 0
 
   /// - Parameter path: The store's directory.
   package init(path: String) {
-    let names = (try? StoreDirectory(path: path).list()) ?? []
+    let directory = StoreDirectory(path: path)
+    manifest = Self.manifest(of: directory)
+    let names = (try? directory.list()) ?? []
     let numbered = names.compactMap { name in StoreProgress.logNumber(name).map { ($0, name) } }
+      .filter { $0.0 >= manifest?.survey.firstLog ?? 0 }
     var next: UInt64?
     for (_, name) in numbered.sorted(by: { $0.0 < $1.0 }) {
-      do throws(SystemFault) {
-        let survey = try Self.survey("\(path)/\(name)", nextSequence: next)
+      do throws(LogFile.Fault) {
+        var survey = LogSurvey(nextSequence: next)
+        try LogFile.read("\(path)/\(name)") { survey.read($0, isLast: $1) }
         logs.append(Log(name: name, outcome: .read(survey)))
         next = survey.nextSequence ?? next
       } catch {
-        logs.append(Log(name: name, outcome: .unreadable(reason: error.text)))
+        logs.append(Log(name: name, outcome: .unreadable(code: error.code, reason: error.text)))
         // Its content is unknown.
         next = nil
       }
     }
-  }
-
-  private static func survey(
-    _ path: String, nextSequence: UInt64?
-  ) throws(SystemFault) -> LogSurvey {
-    // Nonblocking, because anything might have such a name.
-    let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard file >= 0 else { throw SystemFault() }
-    defer { close(file) }
-    var status = stat()
-    guard unsafe fstat(file, &status) == 0 else { throw SystemFault() }
-    guard status.st_mode & S_IFMT == S_IFREG else { throw SystemFault(code: EINVAL) }
-    var survey = LogSurvey(nextSequence: nextSequence)
-    var rest = Int(status.st_size)
-    var block = [UInt8](repeating: 0, count: LogSurvey.blockBytes)
-    while rest > 0 {
-      let count = try read(file, min(rest, block.count), into: &block)
-      rest -= count
-      survey.read(block.span.extracting(0..<count), isLast: rest == 0)
+    if let next, let last = manifest?.survey.lastSequence, last >= next {
+      missingAtEnd = last - next + 1
     }
-    return survey
   }
 
-  /// Reads `wanted` bytes.
-  private static func read(
-    _ file: Int32, _ wanted: Int, into block: inout [UInt8]
-  ) throws(SystemFault) -> Int {
-    var count = 0
-    while count < wanted {
-      let got = unsafe block.withUnsafeMutableBytes { bytes in
-        let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[count..<wanted])
-        return unsafe Glibc.read(file, rest.baseAddress, rest.count)
+  private static func manifest(
+    of directory: StoreDirectory
+  ) -> (name: String, survey: ManifestSurvey)? {
+    guard let name = StoreProgress(of: directory)?.manifest else { return nil }
+    var survey = ManifestSurvey()
+    do throws(LogFile.Fault) {
+      try LogFile.read("\(directory.path)/\(name)") { survey.read($0, isLast: $1) }
+    } catch { return nil }
+    return (name, survey)
+  }
+
+  /// Refuses to open a store whose logs or MANIFEST are damaged: the engine does not notice all of it, and then loses
+  /// what follows without a word.
+  static func requireWhole(_ directory: StoreDirectory) throws(StoreError) {
+    let survey = StoreSurvey(path: directory.path)
+    for log in survey.logs {
+      if case .unreadable(let code, _) = log.outcome {
+        throw directory.failure(code, "reading \(log.name)")
       }
-      if got < 0, errno == EINTR { continue }
-      guard got > 0 else { throw SystemFault(code: got == 0 ? EIO : errno) }
-      count += got
     }
-    return count
+    guard let name = survey.firstDamaged else { return }
+    throw .corrupted(path: directory.path, detail: "its file \(name) is damaged or incomplete")
   }
 
-  private struct SystemFault: Error {
-    var code = errno
-    var text: String { unsafe String(cString: strerror(code)) }
+  private var firstDamaged: String? {
+    if let manifest, !manifest.survey.isWhole { return manifest.name }
+    let damaged = logs.first { $0.survey?.isWhole != true }
+    return damaged?.name ?? (missingAtEnd > 0 ? logs.last?.name : nil)
   }
 
-  /// The findings, a sentence for each log with losses; empty if there are none.
+  /// The findings, a sentence for each file with losses; empty if there are none.
   package var findings: [String] {
-    logs.compactMap { log in
+    var lines = logs.compactMap { log in
       switch log.outcome {
-      case .unreadable(let reason): "\(log.name): cannot be read: \(reason)"
+      case .unreadable(_, let reason): "\(log.name): cannot be read: \(reason)"
       case .read(let survey): survey.isWhole ? nil : "\(log.name): \(Self.finding(survey))"
       }
     }
+    guard let manifest else { return lines }
+    if let damage = manifest.survey.damageOffset {
+      let (before, after) = (manifest.survey.editsBefore, manifest.survey.editsAfter)
+      lines.append(
+        "\(manifest.name): damaged at byte \(damage); \(counted(before, "change")) of the list of tables before "
+          + "that and \(after) after it are readable")
+    }
+    if missingAtEnd > 0, let log = logs.last {
+      lines.append(
+        "\(log.name): \(counted(missingAtEnd, "write")) missing at its end, which \(manifest.name) names"
+      )
+    }
+    return lines
   }
 
   private static func finding(_ survey: LogSurvey) -> String {
@@ -93,8 +106,11 @@ package struct StoreSurvey: Sendable {
       parts.append("\(counted(survey.missingWrites, "write")) missing before or in this log")
     }
     for damage in survey.damage {
+      let bytes = counted(damage.bytes, "byte")
       let unknown =
-        damage.isFollowed ? "an unknown number of writes lost" : "nothing after it can be read"
+        damage.isFollowed
+        ? "an unknown number of writes lost in \(bytes)"
+        : "nothing in the \(bytes) from there can be read"
       let lost = damage.lostWrites.map { "\(counted($0, "write")) lost" } ?? unknown
       parts.append("damaged at byte \(damage.offset), \(lost)")
     }
