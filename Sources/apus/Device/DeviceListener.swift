@@ -233,6 +233,7 @@ final class DeviceListener: DeviceConnectionDelegate {
       let shown = Presentation(payload: Array(payload.utf8), strings: strings)
       let texts = [
         shown?.title, shown?.subtitle, shown?.body, shown?.actionTitle.map { "[\($0)]" },
+        shown?.launchImage.map { "launch image: \($0)" },
       ]
       let card = NotificationCard(
         topic: topic ?? "(unknown topic)", texts: texts.compactMap(\.self), payload: payload,
