@@ -165,7 +165,7 @@ struct DoctorCommand {
   // MARK: The credential
 
   private func credential() throws(CommandFailure) -> ClientConfiguration.Credential {
-    let credential = try SendCredentials(invocation).credential()
+    let credential = try SendCredentials(invocation).credential(to: endpoint)
     switch credential {
     case .providerToken(_, let keyID, let teamID), .providerTokenFile(_, let keyID, let teamID):
       say("credential", "key \(keyID) of team \(teamID)")

@@ -27,7 +27,8 @@ struct SendCommand: Sendable {
     let findings = request.lint(nowSeconds: Process.nowSeconds)
     if isDry { return try DryRun(invocation).show(request, findings) }
     try report(findings)
-    let client = try invocation.client(try credentials.credential())
+    let client = try invocation.client(
+      try credentials.credential(to: invocation.value(ApusOptions.provider)))
     try runBlocking { () async throws(CommandFailure) in try await send(request, client) }
   }
 

@@ -26,8 +26,14 @@ struct SendCredentials {
     return app + type.topicSuffix.text.description
   }
 
-  func credential() throws(CommandFailure) -> ClientConfiguration.Credential {
-    guard usesCertificate else { return try providerToken() }
+  /// - Parameter provider: The listener to send to.
+  func credential(
+    to provider: HostPort
+  ) throws(CommandFailure) -> ClientConfiguration.Credential {
+    guard usesCertificate else {
+      return try providerToken(
+        topic: invocation[ApusOptions.topic], environment: Self.environment(of: provider))
+    }
     if invocation.isGiven(ApusOptions.providerKey) {
       throw invocation.failure(
         about: ApusOptions.providerKey, "a certificate is already given",
@@ -39,37 +45,48 @@ struct SendCredentials {
       certificatePEM: Array(pem.certificate.utf8), keyPEM: Array(pem.key.utf8))
   }
 
-  func providerToken() throws(CommandFailure) -> ClientConfiguration.Credential {
+  /// - Parameters:
+  ///   - topic: The topic to send to; nil for the data directory's only app, if it has only one.
+  ///   - environment: The environment to send to; nil if it is not known.
+  func providerToken(
+    topic: String? = nil, environment: Environment? = nil
+  ) throws(CommandFailure) -> ClientConfiguration.Credential {
     let keyID: String
     if let given = invocation[ApusOptions.keyID] {
       keyID = given
     } else {
-      keyID = try ownKey()
+      let isGiven = invocation.isGiven(ApusOptions.providerKey)
+      keyID = try SendKeyChoice(
+        user, topic: topic ?? onlyApp, environment: environment,
+        givenKey: isGiven ? text(ApusOptions.providerKey) : nil
+      ).choose()
     }
     return .providerToken(
       keyPEM: try keyPEM(keyID), keyID: keyID, teamID: try team(of: keyID))
   }
 
-  /// The key to sign with: the first that covers all apps and environments of its team and whose private half is here.
-  /// There may be several, for example after the console added one; with several teams, one must be named.
-  private func ownKey() throws(CommandFailure) -> String {
-    let team = invocation[ApusOptions.team]
-    let usable = try user.attempt {
-      try user.directory.isProvisioned ? user.sections("key") : []
-    }.filter { section in
-      let environments = section["environments"].map { $0.split(separator: " ").count } ?? 2
-      return section["revoked"] != "yes" && section["topics"] == nil && environments == 2
-        && (team == nil || section["team"] == team)
-        && ShortID(section.name).map { Files.exists(directory.privateKey($0)) } == true
+  private var onlyApp: String? {
+    let apps = try? user.sections("app")
+    return apps?.count == 1 ? apps?.first?.name : nil
+  }
+
+  /// The environment of a listener, as far as its address tells: Apple's hosts, and the default ports of a service.
+  private static func environment(of provider: HostPort) -> Environment? {
+    if provider.isApple {
+      return ["sandbox", "development"].contains(where: provider.host.contains)
+        ? .development : .production
     }
-    if let first = usable.first, usable.allSatisfy({ $0["team"] == first["team"] }) {
-      return first.name
+    return switch provider.port {
+    case 2197: .production
+    case 2198: .development
+    default: nil
     }
-    return try user.only("key", for: ApusOptions.keyID).name
   }
 
   private func keyPEM(_ keyID: String) throws(CommandFailure) -> [UInt8] {
-    if invocation.isGiven(ApusOptions.providerKey) { return try pem(ApusOptions.providerKey) }
+    if invocation.isGiven(ApusOptions.providerKey) {
+      return Array(try text(ApusOptions.providerKey).utf8)
+    }
     let path = ShortID(keyID).map { directory.privateKey($0) } ?? ""
     guard let text = try Process.textIfPresent(path) else {
       var failure = invocation.missing(ApusOptions.providerKey.description)
@@ -87,7 +104,7 @@ struct SendCredentials {
     return team
   }
 
-  private func pem(_ option: Option<String>) throws(CommandFailure) -> [UInt8] {
-    Array(try Process.text(of: try invocation.require(option), for: option, invocation).utf8)
+  private func text(_ option: Option<String>) throws(CommandFailure) -> String {
+    try Process.text(of: try invocation.require(option), for: option, invocation)
   }
 }

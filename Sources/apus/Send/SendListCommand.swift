@@ -25,7 +25,8 @@ struct SendListCommand {
       return try DryRunOfList(invocation, list, template, credentials).run()
     }
     let results = try ResultsFile(invocation, list: list)
-    let client = try invocation.client(try credentials.credential())
+    let client = try invocation.client(
+      try credentials.credential(to: invocation.value(ApusOptions.provider)))
     let run = SendRun(
       results: results, printsOutcomes: invocation.isOn(ApusOptions.json), list: list)
     let signals = try watchSignals(run)

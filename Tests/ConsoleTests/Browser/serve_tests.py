@@ -41,10 +41,11 @@ class Console(Eventually, unittest.TestCase):
         return self.browser
 
     def test_key_from_the_console_leaves_the_command_line_alone(self):
-        """`apus send` signs with the key whose private half lies here, however many others there are."""
-        team = self.serving.made["team"]
-        self.serving.call("POST", "keys", {"team": team})
-        self.assertEqual(len(self.serving.call("GET", "keys")["keys"]), 2)
+        """`apus send` signs with the oldest key that may send to the app, however many others there are."""
+        other = self.serving.call("POST", "teams", {"name": "Other"})["team"]
+        for team in [self.serving.made["team"], other]:
+            self.serving.call("POST", "keys", {"team": team})
+        self.assertEqual(len(self.serving.call("GET", "keys")["keys"]), 3)
         self.assertEqual(self.serving.send(self.serving.token, "still"), 0)
 
     def test_way_of_a_push(self):
@@ -83,14 +84,14 @@ class Console(Eventually, unittest.TestCase):
 
     def test_key(self):
         """A key revoked on the page is rejected."""
-        self.assertEqual(self.serving.send(self.serving.token, "Before"), 0)
-        browser = self.view("keys")
         key = self.serving.made["key_id"]
+        self.assertEqual(self.serving.send(self.serving.token, "Before", key), 0)
+        browser = self.view("keys")
         browser.click("button", f"Revoke {key}")
         browser.accept()
         browser.wait("document.querySelector('.rows .badge.bad')?.textContent === 'revoked'")
         # The service applies such a change within a second.
-        while self.serving.send(self.serving.token, "After") == 0:
+        while self.serving.send(self.serving.token, "After", key) == 0:
             browser.run("return 0")
         self.view("ledger")
         self.expect("Rejected requests")

@@ -68,10 +68,11 @@ class Serving:
         self.children.append(child)
         return child
 
-    def send(self, token, text):
-        """Sends a push as a provider, with the key from `apus init`; returns the exit code."""
+    def send(self, token, text, key=None):
+        """Sends a push as a provider; returns the exit code. Without a key id, `apus send` chooses the key."""
         port = self.ready["http2"][0].rpartition(":")[2]
         command = ["send", "--to", f"localhost:{port}", "--topic", TOPIC, "--token", token, "--alert", text]
+        command += ["--key-id", key] if key else []
         return subprocess.run(self.arguments(command), stdin=subprocess.DEVNULL, capture_output=True).returncode
 
     def call(self, method, path, body=None):
