@@ -89,17 +89,31 @@ struct EnrolmentCommandTests {
     _ = try device.first("token")
     device.stop()
 
-    let other = installation.directory.appending(path: "other.pem")
-    let stranger = try Companion(
-      installation.apus, listen(installation, other, []), name: "stranger")
-    let unwanted = try #require(try stranger.first("pending")["key"] as? String)
-    _ = try json(installation, ["device", "--reject", unwanted])
-    // The next start asks again with the same key, and ends with the rejection.
-    stranger.stop()
-    let trouble = #expect(throws: Trouble.self) {
-      try apus(installation, listen(installation, other, []))
+    let strangers = ["second", "third"].map { name in
+      installation.directory.appending(path: "\(name).pem")
     }
-    #expect(trouble?.description.contains("the operator has rejected the request") == true)
+    var unwanted: [String] = []
+    for stranger in strangers {
+      let companion = try Companion(
+        installation.apus, listen(installation, stranger, []), name: stranger.lastPathComponent)
+      unwanted.append(try #require(try companion.first("pending")["key"] as? String))
+      companion.stop()
+    }
+    let said = try Programs.run(
+      installation.apus,
+      ["device", "--data", installation.directory.path, "--json"]
+        + unwanted.flatMap { ["--reject", $0] })
+    let rejected = try said.split(separator: "\n").map { line in
+      try Programs.json(line)["rejected"] as? String
+    }
+    #expect(rejected == unwanted)
+    // The next start asks again with the same key, and ends with the rejection.
+    for stranger in strangers {
+      let trouble = #expect(throws: Trouble.self) {
+        try apus(installation, listen(installation, stranger, []))
+      }
+      #expect(trouble?.description.contains("the operator has rejected the request") == true)
+    }
   }
 
   @Test("Each error has its own message and exit code", .timeLimit(.minutes(30)))
@@ -119,6 +133,10 @@ struct EnrolmentCommandTests {
       (["device", "--approve", "12"] + data, 2, "8 to 64"),
       (["device", "--approve", "0123456789"] + data, 4, "no pending request has"),
       (["device", "--reject", "0123456789"] + data, 4, "no pending request has"),
+      (
+        ["device", "--approve", "0123456789", "--reject", "9876543210"] + data, 2,
+        "cannot be combined with --approve"
+      ),
       (["device", "--certificate", "x"] + data, 2, "without --approve"),
       (["listen", "--enroll", "x", "--topic", "a.b"] + data, 2, "--identity is missing"),
       (["listen", "--topic", "a.b"] + data, 2, "--certificate is missing"),
