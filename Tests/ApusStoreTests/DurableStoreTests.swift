@@ -6,7 +6,9 @@ import Testing
 struct DurableStoreTests {
   @Test("Committed rows are read, replaced and removed", arguments: Engine.allCases)
   func roundTrip(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     #expect(try store.get(.devices, [1]) == nil)
     #expect(
       await commit(store) {
@@ -32,7 +34,9 @@ struct DurableStoreTests {
 
   @Test("The last write of a key in a group counts", arguments: Engine.allCases)
   func orderInGroup(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     _ = await commit(store) {
       $0.put(.meta, [1], [1])
       $0.delete(.meta, [1])
@@ -66,7 +70,9 @@ struct DurableStoreTests {
     "A scan visits exactly the rows with a prefix, in the order of the keys",
     arguments: Engine.allCases, [StoreFamily.mailbox, .meta])
   func scan(engine: Engine, family: StoreFamily) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     // In the mailbox keys shorter than a device id do not occur.
     let keys = family == .mailbox ? Self.keys.filter { $0.count >= 8 } : Self.keys
     _ = await commit(store) { group in
@@ -86,7 +92,9 @@ struct DurableStoreTests {
 
   @Test("A scan does not see removed rows, and may use the store", arguments: Engine.allCases)
   func scanAndRemove(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     let device: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 5]
     _ = await commit(store) { group in
       for app in UInt8(0)..<10 { group.put(.mailbox, device + [0, 0, 0, app, 0], [app]) }
@@ -109,7 +117,9 @@ struct DurableStoreTests {
     "Completions run once each, in the order of each submitter's groups",
     arguments: Engine.allCases)
   func completionOrder(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     let recorder = Recorder<[Int]>()
     let latch = Latch()
     for worker in 0..<4 {
@@ -138,7 +148,9 @@ struct DurableStoreTests {
     "An empty group completes, and not before earlier groups",
     arguments: Engine.allCases)
   func emptyGroup(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     let recorder = Recorder<Int>()
     var group = store.makeGroup()
     group.put(.meta, [1], [1])
@@ -151,7 +163,9 @@ struct DurableStoreTests {
 
   @Test("Renewing a group commits its writes and leaves it empty", arguments: Engine.allCases)
   func renewing(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     var group = store.makeGroup()
     group.put(.meta, [1], [1])
     let latch = Latch()
@@ -164,7 +178,9 @@ struct DurableStoreTests {
 
   @Test("Closing waits for submitted groups, and refuses later ones", arguments: Engine.allCases)
   func close(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     let recorder = Recorder<StoreError?>()
     for number in UInt8(0)..<100 {
       var group = store.makeGroup()

@@ -50,7 +50,9 @@ struct ExpiryTests {
 
   @Test("A value that is not a notification is not reported", arguments: Engine.allCases)
   func foreign(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     #expect(
       await commit(store) {
         $0.put(.mailbox, [UInt8](repeating: 1, count: 13), [])

@@ -23,7 +23,9 @@ struct FeedbackTests {
 
   @Test("A new list is empty", arguments: Engine.allCases)
   func empty(engine: Engine) throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     #expect(try store.feedbackTime(of: Self.token(1), in: Self.list) == nil)
     #expect(try Self.all(Self.list, of: store) == [])
     store.close()
@@ -32,7 +34,9 @@ struct FeedbackTests {
   @Test(
     "Rows come oldest first, in pages after any row, existing or not", arguments: Engine.allCases)
   func order(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     // The order of the bytes is that of the times: 255 and 256 differ in two bytes.
     let rows = [
       Self.row(0, 9), Self.row(255, 5), Self.row(255, 6), Self.row(256, 1),
@@ -62,7 +66,9 @@ struct FeedbackTests {
 
   @Test("A renewed token is listed once, with its latest time", arguments: Engine.allCases)
   func renewal(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     var expected: Int64?
     for time: Int64 in [100, 300, 300, 200, 400] {
       let previous = try store.feedbackTime(of: Self.token(1), in: Self.list)
@@ -89,7 +95,9 @@ struct FeedbackTests {
     "Removing a row that was renewed while it was read keeps the new one",
     arguments: Engine.allCases)
   func renewedWhileRead(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     _ = await commit(store) { $0.putFeedback(Self.row(10, 1), in: Self.list, replacing: nil) }
     let taken = try Self.all(Self.list, of: store)
     _ = await commit(store) { $0.putFeedback(Self.row(20, 1), in: Self.list, replacing: 10) }
@@ -105,7 +113,9 @@ struct FeedbackTests {
     "A token added by two writers at once is sent with both times and then removed",
     arguments: Engine.allCases, [[10, 20], [20, 10]] as [[Int64]])
   func missedWrite(engine: Engine, times: [Int64]) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     for time in times {
       _ = await commit(store) {
         $0.putFeedback(Self.row(time, 1), in: Self.list, replacing: nil)
@@ -134,7 +144,9 @@ struct FeedbackTests {
 
   @Test("A damaged row is an error that names its position", arguments: Engine.allCases)
   func damage(engine: Engine) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     let bad = FeedbackRecord.timeKey(Self.row(20, 2), in: Self.list)
     let token = FeedbackRecord.tokenKey(Self.token(2), in: Self.list)
     _ = await commit(store) {
@@ -163,7 +175,9 @@ struct FeedbackTests {
     "Lists match a simple model under random puts, reads and removals",
     arguments: Engine.allCases, [1, 2, 3, 4] as [UInt64])
   func walk(engine: Engine, seed: UInt64) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     var random = SeededRandom(seed: seed)
     var model: [FeedbackTopic: [DeviceToken: Int64]] = [:]
     /// Rows that a reader has received but not removed yet; some are renewed before that.

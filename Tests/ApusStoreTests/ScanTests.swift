@@ -9,7 +9,9 @@ struct ScanTests {
     "A scan from a key visits the rows with the prefix that do not precede it",
     arguments: Engine.allCases, [StoreFamily.mailbox, .meta])
   func start(engine: Engine, family: StoreFamily) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     // In the mailbox keys shorter than a device id do not occur.
     let keys = DurableStoreTests.keys.filter { family != .mailbox || $0.count >= 8 }
     _ = await commit(store) { group in
@@ -35,7 +37,9 @@ struct ScanTests {
     arguments: Engine.allCases,
     [1, 2, 3] as [UInt64])
   func walk(engine: Engine, seed: UInt64) async throws {
-    let store = try engine.make(in: Scratch())
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
     var random = SeededRandom(seed: seed)
     var model: [[UInt8]: [UInt8]] = [:]
     for step in 0..<24 {
