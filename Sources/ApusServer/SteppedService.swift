@@ -27,13 +27,14 @@ package final class SteppedService {
   ///     simulations that are to notice.
   ///   - findsDormant: False breaks the rule that a dormant device is woken for whoever looks for it, likewise.
   ///   - recordsUnended: False breaks the rule that what a crash ended has an end in the ledger, likewise.
+  ///   - renewsListedTokens: False breaks the rule that a dead token stays dead when a filter lists its app, likewise.
   package init(
     _ configuration: ServerConfiguration, listeners: [(ListenerConfiguration, TLSContext)],
     trust: Trust,
     store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
     workerLoops: [EventLoop], acceptorLoops: [EventLoop], seed: UInt64,
     sharesFeedbackLeases: Bool = true, findsDormant: Bool = true,
-    recordsUnended: Bool = true
+    recordsUnended: Bool = true, renewsListedTokens: Bool = true
   ) throws {
     self.listeners = listeners.map { listener, context in
       ServiceListener(
@@ -61,6 +62,7 @@ package final class SteppedService {
     for worker in acceptors + workers {
       worker.connect(to: workers)
       worker.dormant.isFound = findsDormant
+      worker.devices.shard.renewsListedTokens = renewsListedTokens
     }
     self.workers = workers
     self.acceptors = acceptors

@@ -108,15 +108,20 @@ package struct Registration: Sendable, Equatable {
   ///
   /// An app that returns after its grace was reinstalled, whether it lists its topic or requests a token first: the
   /// old token stays dead.
+  ///
+  /// - Parameter renewsListed: False breaks that rule for an app that lists its topic first, for simulations.
   package mutating func apply(
-    lists: [TopicKey: TopicState], nowMilliseconds: Int64, graceMilliseconds: Int64
+    lists: [TopicKey: TopicState], nowMilliseconds: Int64, graceMilliseconds: Int64,
+    renewsListed: Bool = true
   ) -> FilterChange {
     var change = FilterChange()
     for index in topics.indices {
       let state = lists[topics[index].topic] ?? .unlisted
       guard state != topics[index].state else { continue }
       note(change: &change, topic: topics[index].topic, from: topics[index].state, to: state)
-      if topics[index].generation != 0, topics[index].isGone(nowMilliseconds, graceMilliseconds) {
+      if renewsListed, topics[index].generation != 0,
+        topics[index].isGone(nowMilliseconds, graceMilliseconds)
+      {
         topics[index].renewGeneration(sinceMilliseconds: topics[index].stateSinceMilliseconds)
       }
       topics[index].state = state

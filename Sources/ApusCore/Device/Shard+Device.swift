@@ -17,7 +17,7 @@ extension Shard {
   ) {
     let change = device.registration.apply(
       lists: lists, nowMilliseconds: nowMilliseconds,
-      graceMilliseconds: unregisterGraceMilliseconds)
+      graceMilliseconds: unregisterGraceMilliseconds, renewsListed: renewsListedTokens)
     if !change.isEmpty { recordChanged(device) }
     for topic in change.closed { withdraw(topic, from: device) }
     for topic in change.dropped {

@@ -34,6 +34,8 @@ package struct Shard: ~Copyable {
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
   /// Whether `events` is filled. The counters count anyway.
   package var recordsEvents = true
+  /// False for a canary of the simulation: see `Registration.apply`.
+  package var renewsListedTokens = true
 
   var group: CommitGroup
   let unregisterGraceMilliseconds: Int64

@@ -1,4 +1,5 @@
 import ApusModel
+import ApusRandom
 
 /// One notification as known to its provider and its device.
 struct SentNotification {
@@ -23,6 +24,8 @@ struct SentNotification {
   var standing = Standing.waiting
   var deliveries = 0
   var lastDelivery: UInt64 = 0
+  /// Its request has an id from which the service's events can be told to be about it: see `SimulationID`.
+  var isNamed = false
   /// Among notifications with the same collapse id, the newest may replace the others.
   var collapseGroup: Int?
   /// The service has processed the device's acknowledgement, and the notification can no longer return.
@@ -46,7 +49,9 @@ struct SentNotification {
 /// the laws between the two.
 final class DeliveryOracle {
   private(set) var sent: [SentNotification] = []
-  private(set) var violations: [String] = []
+  /// The first of each law.
+  private(set) var violations: [SimulationViolation] = []
+  private(set) var broken: Set<SimulationLaw> = []
   private let trace: SimulationTrace
   private let timeline: Timeline
   private let host: SimulatedHost
@@ -67,10 +72,20 @@ final class DeliveryOracle {
     self.trace = trace
   }
 
-  func violated(_ law: String) {
-    guard violations.count < 20 else { return }
-    violations.append("\(law) (at \(timeline.now / 1000) ms)")
-    trace("VIOLATION", text: law)
+  /// Without a service.
+  convenience init(devices: Int, timeline: Timeline) {
+    self.init(
+      devices: devices, timeline: timeline,
+      host: SimulatedHost(timeline, random: SeededRandom(seed: 1)),
+      trace: SimulationTrace(timeline, capacity: 0))
+  }
+
+  func violated(_ law: SimulationLaw, _ text: String) {
+    broken.insert(law)
+    guard violations.count(where: { $0.law == law }) < 5 else { return }
+    violations.append(
+      SimulationViolation(law: law, text: "\(text) (at \(timeline.now / 1000) ms)"))
+    trace("VIOLATION", text: text)
   }
 
   /// Accepted notifications that may be stored and were sent in those seconds, and how many of them never arrived.
@@ -88,8 +103,8 @@ final class DeliveryOracle {
   // MARK: Providers
 
   func send(
-    device: Int, app: Int, environment: Environment, expirationSeconds: Int64?,
-    isTopicOff: Bool, isDeviceSteady: Bool
+    device: Int, app: Int, environment: Environment = .production, expirationSeconds: Int64?,
+    isTopicOff: Bool = false, isDeviceSteady: Bool
   ) -> Int {
     let serial = sent.count
     var notification = SentNotification(
@@ -115,13 +130,14 @@ final class DeliveryOracle {
     sent[serial].mayBeReplaced = true
   }
   func lost(_ serial: Int) { answer(serial, .unknown) }
+  func named(_ serial: Int) { sent[serial].isNamed = true }
 
   private func answer(_ serial: Int, _ standing: SentNotification.Standing) {
     guard sent[serial].standing == .waiting else { return }
     sent[serial].standing = standing
     sent[serial].answeredTime = timeline.now
     if standing == .refused, sent[serial].deliveries > 0 {
-      violated("law 5: notification \(serial) was rejected, but delivered")
+      violated(.rejection, "notification \(serial) was rejected, but delivered")
     }
     trace("answer", serial, standing == .accepted ? 1 : standing == .refused ? 2 : 3)
   }
@@ -138,7 +154,7 @@ final class DeliveryOracle {
       other >= serial && sent[other].app == notification.app && sent[other].deliveries > 0
     }
     if !hasArrived {
-      violated("law 7: notification \(serial) was accepted although the disk was full")
+      violated(.fullDiskAnswers, "notification \(serial) was accepted although the disk was full")
     }
   }
 
@@ -163,7 +179,7 @@ final class DeliveryOracle {
     var serial: Int
     var device: Int
     var app: Int?
-    var environment: Environment
+    var environment = Environment.production
     /// The service's time when it wrote the frame; nil if the frame had to wait for room.
     var wallMilliseconds: Int64?
     var isFromStorage: Bool
@@ -172,25 +188,26 @@ final class DeliveryOracle {
   func delivered(_ arrival: Arrival) {
     let serial = arrival.serial
     guard sent.indices.contains(serial) else {
-      return violated("law 2: a notification that nobody sent")
+      return violated(.addressee, "a notification that nobody sent")
     }
     let notification = sent[serial]
     trace("delivered", serial, arrival.device, notification.deliveries)
     if notification.device != arrival.device {
       violated(
-        "law 2: notification \(serial) for device \(notification.device) reached \(arrival.device)")
+        .addressee,
+        "notification \(serial) for device \(notification.device) reached \(arrival.device)")
     }
     if notification.app != arrival.app || notification.environment != arrival.environment {
-      violated("law 2: notification \(serial) arrived under another topic or environment")
+      violated(.addressee, "notification \(serial) arrived under another topic or environment")
     }
     if notification.standing == .refused {
-      violated("law 5: notification \(serial) was rejected but arrived")
+      violated(.rejection, "notification \(serial) was rejected but arrived")
     }
     if notification.isSettled {
-      violated("law 1: notification \(serial) arrived again after a durable acknowledgement")
+      violated(.uniqueness, "notification \(serial) arrived again after a durable acknowledgement")
     }
     if !notification.mayBeStored, notification.deliveries > 0 {
-      violated("law 1: notification \(serial) arrived twice although it was not to be stored")
+      violated(.uniqueness, "notification \(serial) arrived twice although it was not to be stored")
     }
     checkExpiration(notification, serial, arrival)
     checkOrder(notification, serial)
@@ -210,7 +227,7 @@ final class DeliveryOracle {
         // It may have expired since the clock was last checked.
         clockMoved()
         if !sent[other].mayHaveExpired {
-          violated("law 1: notification \(serial) arrived before the older \(other)")
+          violated(.order, "notification \(serial) arrived before the older \(other)")
         }
       }
     }
@@ -228,11 +245,28 @@ final class DeliveryOracle {
     else { return }
     if wall / 1000 > expiration {
       violated(
-        "law 1: notification \(serial) left \(wall / 1000 - expiration) s after its expiration")
+        .expiration,
+        "notification \(serial) left \(wall / 1000 - expiration) s after its expiration")
     }
   }
 
   func acknowledged(_ serial: Int) { sent[serial].isAcknowledged = true }
+
+  /// For a canary: whether only a check at the right time notices that the notification never arrives.
+  func mayLoseUnnoticed(_ serial: Int) -> Bool {
+    sent.indices.contains(serial) && sent[serial].mayBeReplaced && sent[serial].deliveries == 0
+      && sent[serial].mayBeStored
+  }
+
+  /// For a canary: whether something newer was sent to the same device and app, and not rejected.
+  func hasLaterPush(_ serial: Int) -> Bool {
+    let notification = sent[serial]
+    return ofDevice[notification.device].contains { other in
+      other > serial && sent[other].app == notification.app
+        && sent[other].environment == notification.environment
+        && sent[other].standing != .refused && sent[other].mayBeStored
+    }
+  }
 
   /// The device has been connected for a while and has acknowledged what it got: everything accepted before must be
   /// delivered.
@@ -241,7 +275,7 @@ final class DeliveryOracle {
       guard sent[serial].answeredTime ?? .max < time, isOwed(serial) else { continue }
       sent[serial].dueTime = timeline.now
       if !hasSuccessor(serial) {
-        violated("law 1: notification \(serial) waits for a device that is connected")
+        violated(.timeliness, "notification \(serial) waits for a device that is connected")
       }
     }
   }
@@ -287,7 +321,7 @@ final class DeliveryOracle {
   /// Every device is connected, and everything had enough time: `waiting` are the notifications left in the mailbox.
   func checkMailbox(_ waiting: [Int]) {
     guard !waiting.isEmpty else { return }
-    violated("law 1: notifications \(waiting) wait for connected devices")
+    violated(.arrival, "notifications \(waiting) wait for connected devices")
   }
 
   /// Everything works again.
@@ -295,17 +329,19 @@ final class DeliveryOracle {
     clockMoved()
     for (serial, notification) in sent.enumerated() {
       if notification.standing == .waiting {
-        violated("law 1: notification \(serial) was never answered")
+        violated(.arrival, "notification \(serial) was never answered")
       }
       guard isOwed(serial) else { continue }
       guard notification.mayBeReplaced || notification.deliveries > 0 else {
-        violated("law 1: notification \(serial) was lost; its device was connected all the time")
+        violated(.arrival, "notification \(serial) was lost; its device was connected all the time")
         continue
       }
       if !hasSuccessor(serial) {
-        violated(
-          "law 1: notification \(serial) was accepted and "
-            + (notification.deliveries > 0 ? "did not arrive again unacknowledged" : "lost"))
+        guard notification.deliveries == 0 else {
+          violated(.repetition, "notification \(serial) did not arrive again unacknowledged")
+          continue
+        }
+        violated(.arrival, "notification \(serial) was accepted and lost")
       }
     }
   }

@@ -30,20 +30,20 @@ final class FeedbackOracle {
   func received(_ row: Row, by reader: SimulatedFeedbackReader) {
     world.trace("feedback", reader.index, row.app, Int(row.seconds))
     guard let owner = world.owner(of: row.token), owner.app == row.app else {
-      return world.oracle.violated("law 2: feedback for a foreign or unknown token")
+      return world.oracle.violated(.addressee, "feedback for a foreign or unknown token")
     }
     if !world.devices[owner.device].wasEverGone(owner.app) {
-      world.oracle.violated("feedback: a token is listed, but its app was never removed")
+      world.oracle.violated(.feedback, "a token is listed, but its app was never removed")
     }
     if reader.rows.contains(where: { $0.token == row.token }) {
-      world.oracle.violated("feedback: reader \(reader.index) got a token twice")
+      world.oracle.violated(.feedbackSharing, "reader \(reader.index) got a token twice")
     }
     let isShared = world.readers.contains { other in
       other !== reader && other.app == reader.app && other.isReading
         && other.rows.contains { $0.token == row.token }
     }
     if isShared, reader.isReading {
-      world.oracle.violated("feedback: two readers got the same token at the same time")
+      world.oracle.violated(.feedbackSharing, "two readers got the same token at the same time")
     }
   }
 
@@ -68,7 +68,8 @@ final class FeedbackOracle {
       }
       if !isRenewed {
         world.oracle.violated(
-          "feedback: a row of app \(row.app) at \(row.seconds) was removed before anybody read the list to its end"
+          .feedback,
+          "a row of app \(row.app) at \(row.seconds) was removed before anybody read the list to its end"
         )
       }
     }
@@ -105,6 +106,6 @@ final class FeedbackOracle {
   func finish() {
     let read = Set(world.readers.map(\.app))
     let left = listed.count { read.contains($0.app) }
-    if left > 0 { world.oracle.violated("feedback: \(left) rows were never sent to readers") }
+    if left > 0 { world.oracle.violated(.feedback, "\(left) rows were never sent to readers") }
   }
 }

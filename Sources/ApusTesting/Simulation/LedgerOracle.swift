@@ -13,15 +13,34 @@ final class LedgerOracle: LedgerWatcher, @unchecked Sendable {
   /// Ends from a killed or stopped process that must reach the disk.
   private var owed: Set<UInt64> = []
   private var position = LedgerPosition()
+  /// Serial numbers of the accepted notifications whose ids tell them.
+  private(set) var accepted: Set<Int> = []
+  /// Accepted ones with other ids.
+  private(set) var unnamedCount = 0
+  /// Acceptances that the counters must have. Besides each notification's first one, these are the ones of what was
+  /// found on the disk after its write had failed.
+  private(set) var receivedCount = 0
+  private var acceptedOrders: Set<UInt64> = []
 
   func noted(_ events: [LedgerEvent], milliseconds: Int64) {
     for event in events {
       if event.state == .received {
         open.insert(event.facts.order)
+        count(event)
       } else if event.state.isTerminal {
         open.remove(event.facts.order)
         awaited.insert(event.facts.order)
       }
+    }
+  }
+
+  private func count(_ event: LedgerEvent) {
+    receivedCount += 1
+    guard acceptedOrders.insert(event.facts.order).inserted else { return }
+    if let serial = SimulationID.serial(of: event.facts.id) {
+      accepted.insert(serial)
+    } else {
+      unnamedCount += 1
     }
   }
 

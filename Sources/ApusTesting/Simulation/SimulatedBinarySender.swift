@@ -89,7 +89,8 @@ final class SimulatedBinarySender: LineUser {
     while input.count >= BinaryErrorPacket.byteCount, !wasTold {
       let bytes = Array(input.prefix(BinaryErrorPacket.byteCount))
       guard let packet = BinaryErrorPacket(bytes.span) else {
-        return world.oracle.violated("a binary provider cannot read the service's output")
+        return world.oracle.violated(
+          .protocols, "a binary provider cannot read the service's output")
       }
       input.removeFirst(BinaryErrorPacket.byteCount)
       if world.options.canary == .closesSilently, packet.status != BinaryStatus.noError.rawValue {
@@ -104,12 +105,12 @@ final class SimulatedBinarySender: LineUser {
     // During shutdown the service sends a packet even before it accepted anything, since it does not know the
     // provider's commands yet.
     if case .simple = commands, status != .shutdown || packet.identifier != 0 {
-      return world.oracle.violated("a provider with command 0 got a packet")
+      return world.oracle.violated(.protocols, "a provider with command 0 got a packet")
     }
     guard let place = open.firstIndex(where: { $0.identifier == packet.identifier }) else {
       // For a shutdown: everything was good and already forgotten, or nothing was.
       guard status == .shutdown else {
-        return world.oracle.violated("a packet named a notification that was never sent")
+        return world.oracle.violated(.reasons, "a packet named a notification that was never sent")
       }
       wasTold = true
       return forgetRest()
@@ -133,10 +134,11 @@ final class SimulatedBinarySender: LineUser {
 
   private func accepted(_ request: Request) {
     guard let serial = request.serial else {
-      return world.oracle.violated("law 2: an invalid notification was accepted silently")
+      return world.oracle.violated(.rights, "an invalid notification was accepted silently")
     }
     if request.isRevoked {
-      world.oracle.violated("law 2: notification \(serial) was accepted from a revoked certificate")
+      world.oracle.violated(
+        .rights, "notification \(serial) was accepted from a revoked certificate")
     }
     world.oracle.accepted(serial)
   }
@@ -172,7 +174,7 @@ final class SimulatedBinarySender: LineUser {
   /// A provider that has not finished must get a packet with the reason.
   private func closedWithoutWord() {
     guard !hasFinished else { return takeAllAsGood() }
-    world.oracle.violated("law 5: a binary provider was disconnected without a packet")
+    world.oracle.violated(.reasons, "a binary provider was disconnected without a packet")
   }
 
   private func takeAllAsGood() {
@@ -186,7 +188,7 @@ final class SimulatedBinarySender: LineUser {
     guard world.wasUntroubled(since: openedTime, generation) else { return }
     guard let bad = open.firstIndex(where: { $0.serial == nil }) else {
       if hasFinished { return takeAllAsGood() }
-      return world.oracle.violated("law 5: a binary provider was disconnected without a reason")
+      return world.oracle.violated(.reasons, "a binary provider was disconnected without a reason")
     }
     for request in open[..<bad] { accepted(request) }
     world.trace("old sender is cut off", line.index, bad, open.count)

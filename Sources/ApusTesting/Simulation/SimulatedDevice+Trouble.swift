@@ -55,9 +55,9 @@ extension SimulatedDevice {
     let since = world.timeline.now - min(world.timeline.now, 10 * Timeline.second)
     guard let steadySince, max(steadySince, hinderedUntil) < since,
       serverGeneration == world.server.generation,
-      let milliseconds = acknowledgeMilliseconds, milliseconds <= 200, neglected.isEmpty,
-      acknowledgementsChanged + Self.latestAcknowledgement < since, world.hasOnlyFullDisk
+      hasAcknowledged(since: since), world.hasOnlyFullDisk
     else { return }
-    world.oracle.violated("law 7: device \(index) lost its connection because of a full disk")
+    world.oracle.violated(
+      .fullDiskDevices, "device \(index) lost its connection because of a full disk")
   }
 }

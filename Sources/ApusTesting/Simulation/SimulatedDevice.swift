@@ -36,10 +36,10 @@ final class SimulatedDevice: ChannelOwner {
   var acknowledgeMilliseconds: UInt64? = 20 {
     didSet { acknowledgementsChanged = world.timeline.now }
   }
-  private(set) var acknowledgementsChanged: UInt64 = 0
+  private var acknowledgementsChanged: UInt64?
   var refusesPerThousand = 0
   /// Notifications that the app has not processed.
-  private(set) var neglected: [UInt32] = []
+  private var neglected: [UInt32] = []
   private var tokens = SimulatedTokens(apps: SimulationCredentials.appCount)
   private var reports = ArrivalReports()
   private var connects = true
@@ -101,14 +101,22 @@ final class SimulatedDevice: ChannelOwner {
   /// Whether the device has been connected, awake and acknowledging, with the app enabled, since then.
   func isAttentive(_ app: Int, since time: UInt64) -> Bool {
     guard let steadySince, steadySince < time, states[app] == .enabled, power == .active,
-      let milliseconds = acknowledgeMilliseconds, milliseconds <= 200, neglected.isEmpty,
-      acknowledgementsChanged + Self.latestAcknowledgement < time, hasLiveLink
+      hasAcknowledged(since: time), hasLiveLink
     else { return false }
     return channel?.link?.isPeerReading == true
   }
 
+  /// Whether the device has acknowledged promptly since then.
+  func hasAcknowledged(since time: UInt64) -> Bool {
+    guard let milliseconds = acknowledgeMilliseconds, milliseconds <= 200, neglected.isEmpty else {
+      return false
+    }
+    guard let acknowledgementsChanged else { return true }
+    return acknowledgementsChanged + Self.latestAcknowledgement < time
+  }
+
   /// Acknowledgements planned before a change of the delay are sent within this time.
-  static let latestAcknowledgement = 140 * Timeline.second
+  private static let latestAcknowledgement = 140 * Timeline.second
 
   /// Whether a notification for the app may be discarded.
   func isSwitchedOff(_ app: Int) -> Bool {
@@ -160,7 +168,7 @@ final class SimulatedDevice: ChannelOwner {
       self.channel = channel
       world.trace("device connects", index, channel.number)
     } catch {
-      world.oracle.violated("no TLS connection: \(error)")
+      world.oracle.violated(.protocols, "no TLS connection: \(error)")
     }
   }
 
@@ -214,10 +222,10 @@ final class SimulatedDevice: ChannelOwner {
       guard let app = app(of: topic) else { return }
       world.trace("device token", index, app)
       if !tokens.isGood(token, of: app) {
-        world.oracle.violated("law 2: an inactive token of device \(index) is active again")
+        world.oracle.violated(.deadTokens, "an inactive token of device \(index) is active again")
       }
       world.token(token, of: index, app)
-    case .tokenRefused: world.oracle.violated("device \(index) was refused a token")
+    case .tokenRefused: world.oracle.violated(.protocols, "device \(index) was refused a token")
     case .notification(let arrival): acknowledgeLater(arrival.notification.messageID)
     case .noStorage, .issued, .renewal, .renewalAdvised: break
     case .refused, .goodbye, .fault:
@@ -257,7 +265,7 @@ final class SimulatedDevice: ChannelOwner {
           decoding: fields, extensions: dialect.allowsExtensions)
         let payload = fields.extracting(view.payload)
         guard let serial = SimulationPayload.serial(of: payload) else {
-          world.oracle.violated("law 2: device \(index) got an unknown payload")
+          world.oracle.violated(.addressee, "device \(index) got an unknown payload")
           continue
         }
         serials[view.notification.messageID] = serial
@@ -269,7 +277,8 @@ final class SimulatedDevice: ChannelOwner {
             isFromStorage: view.notification.storage.contains(.fromStorage)), to: world, &random)
       }
     } catch {
-      world.oracle.violated("device \(index) cannot read the service's output: \(error)")
+      world.oracle.violated(
+        .protocols, "device \(index) cannot read the service's output: \(error)")
     }
   }
 
@@ -296,11 +305,12 @@ final class SimulatedDevice: ChannelOwner {
     var output: [UInt8] = []
     client.acknowledge(messageID, status: refuses ? .rejected : .taken, to: &output)
     world.trace("acknowledges", index, serials[messageID] ?? -1, output.isEmpty ? 0 : 1)
+    let serial = serials[messageID].flatMap { reports.hasLost($0) ? nil : $0 }
     // If it arrives again, the client acknowledges it on its own.
-    if let serial = serials[messageID] { world.oracle.acknowledged(serial) }
+    if let serial { world.oracle.acknowledged(serial) }
     guard !output.isEmpty, let channel else { return }
     channel.send(output)
-    guard channel === arrivedOn, let serial = serials[messageID] else { return }
+    guard channel === arrivedOn, let serial else { return }
     world.settle(serial) { [weak self, weak channel] in
       guard let channel, self?.channel === channel else { return nil }
       return channel.link
@@ -337,7 +347,7 @@ final class SimulatedDevice: ChannelOwner {
       tokens.goes(app, wasSurelyListed: wasSurelyListed, at: world.timeline.now)
     }
     // A reinstalled app may have a new token. It asks before or after the filter lists it.
-    let asksFirst = wasGone && random.chance(1, in: 2)
+    let asksFirst = wasGone && (random.chance(1, in: 2) || world.options.asksForTokensFirst)
     say { client, output in
       if asksFirst { _ = client.requestToken(SimulationCredentials.topicHash(app), to: &output) }
       client.setTopics(topics, to: &output)
@@ -353,6 +363,9 @@ final class SimulatedDevice: ChannelOwner {
     disturbed()
     say { client, output in client.setPower(power, to: &output) }
   }
+
+  /// The world is about to end.
+  func finishReports() { reports.giveBack(to: world) }
 
   /// The user leaves the device alone, online and awake; earlier effects are cleared.
   func calmDown() {

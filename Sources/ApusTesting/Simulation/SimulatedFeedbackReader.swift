@@ -132,20 +132,23 @@ final class SimulatedFeedbackReader: LineUser {
     do {
       while let tuple = try reader.next(bytes.span, at: &offset) {
         guard let token = DeviceToken(bytes: tuple.token.span) else {
-          return world.oracle.violated("feedback: not a token")
+          return world.oracle.violated(.protocols, "not a token")
         }
         let row = FeedbackOracle.Row(app: app, token: token, seconds: Int64(tuple.timeSeconds))
         world.feedback.received(row, by: self)
         rows.append(row)
       }
     } catch {
-      world.oracle.violated("a feedback reader cannot read the service's output: \(error)")
+      world.oracle.violated(
+        .protocols, "a feedback reader cannot read the service's output: \(error)")
     }
   }
 
   func lineLost(_ end: ClientChannel.End?) {
     if case .closed? = end {
-      do { try reader.finish() } catch { world.oracle.violated("feedback: \(error)") }
+      do { try reader.finish() } catch {
+        world.oracle.violated(.protocols, "a feedback list ends within a row: \(error)")
+      }
       world.trace("feedback read", index, rows.count)
       world.feedback.readToEnd(rows)
     } else if manner == .vanishes, world.options.canary == nil {

@@ -71,7 +71,7 @@ final class SimulatedLine: ChannelOwner {
       self.channel = channel
       world.trace(role.connects, index, channel.number)
     } catch {
-      world.oracle.violated("no TLS connection: \(error)")
+      world.oracle.violated(.protocols, "no TLS connection: \(error)")
     }
   }
 

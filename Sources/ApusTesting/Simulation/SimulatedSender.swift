@@ -117,11 +117,11 @@ final class SimulatedSender: LineUser {
 
   private func answered(_ request: Request, _ response: HTTP2Response) {
     if request.isRevoked, response.failure == nil, response.status == 200 {
-      world.oracle.violated("law 2: a request with a revoked credential was accepted")
+      world.oracle.violated(.rights, "a request with a revoked credential was accepted")
     }
     guard let serial = request.serial else {
       if response.failure == nil, response.status == 200 {
-        world.oracle.violated("law 2: a request beyond its provider's rights was accepted")
+        world.oracle.violated(.rights, "a request beyond its provider's rights was accepted")
       }
       return
     }
@@ -174,6 +174,10 @@ final class SimulatedSender: LineUser {
     let app = isBad ? (target.app + 1) % SimulationCredentials.appCount : target.app
     add(.apnsTopic, SimulationCredentials.topic(app))
     addCredential()
+    if let serial {
+      add(.apnsID, SimulationID.id(serial).text)
+      world.oracle.named(serial)
+    }
     addOptions(expiration, serial)
     let payload = SimulationPayload.bytes(serial ?? 999_999_999, padding: random.below(200))
     guard let stream = session.submit(fields: fields, body: payload.span) else {
@@ -207,7 +211,7 @@ final class SimulatedSender: LineUser {
     guard
       let value = try? world.credentials.authorization(
         world.credentials.keys[key], issuedAt: tokenIssuedAt)
-    else { return world.oracle.violated("no provider token") }
+    else { return world.oracle.violated(.protocols, "no provider token") }
     _ = fields.add(.authorization, value: value.span)
   }
 

@@ -50,6 +50,7 @@ final class SimulatedServer: @unchecked Sendable {
   var ignoresReloads = false
   var findsDormant = true
   var recordsUnended = true
+  var renewsListedTokens = true
   /// The total of earlier processes.
   private var earlierDormancy = Dormancy()
 
@@ -118,7 +119,7 @@ final class SimulatedServer: @unchecked Sendable {
         journals: LedgerJournals(disk.journals(workers)), order: order,
         workerLoops: workerLoops, acceptorLoops: acceptorLoops, seed: random.next(),
         sharesFeedbackLeases: sharesFeedbackLeases, findsDormant: findsDormant,
-        recordsUnended: recordsUnended)
+        recordsUnended: recordsUnended, renewsListedTokens: renewsListedTokens)
     } catch {
       return fail()
     }

@@ -57,7 +57,7 @@ extension Simulation {
       server.replace(trust: try credentials.trust(next))
       awaitEffect(next, change)
     } catch {
-      oracle.violated("cannot create the directory: \(error)")
+      oracle.violated(.protocols, "cannot create the directory: \(error)")
     }
   }
 

@@ -32,7 +32,7 @@ extension Simulation {
     guard timeline.now - time > Self.longestAnswer, let full = disk.fullSince, full < time,
       isUntroubledButForDisk(since: time)
     else { return }
-    oracle.violated("law 7: a provider gets no answer while the disk is full")
+    oracle.violated(.fullDiskAnswers, "a provider gets no answer while the disk is full")
   }
 
   /// Below `Limits.answerSeconds`.
@@ -41,7 +41,7 @@ extension Simulation {
   /// Checks an answer to a provider.
   func checkAnswer(_ serial: Int, status: Int) {
     if status > 503 || 500..<503 ~= status {
-      oracle.violated("law 7: notification \(serial) was answered \(status)")
+      oracle.violated(.fullDiskAnswers, "notification \(serial) was answered \(status)")
     }
     guard let full = disk.fullSince else { return }
     if status == 503 { refusedWhileFull += 1 }

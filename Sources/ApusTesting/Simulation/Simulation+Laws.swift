@@ -47,25 +47,6 @@ extension Simulation {
 
   private static let onlineSeconds: UInt64 = 60
 
-  /// The service must count as many acceptances as providers were told, unless a crash lost lines of the ledger, or a
-  /// disk fault made the service count something again.
-  func checkAnswers() {
-    guard disk.faultCount == 0, let service = server.service else { return }
-    let counted = Int(service.topicCounters().reduce(0) { $0 + $1.accepted })
-    let refused = oracle.sent.count { $0.standing == .refused }
-    if counted > oracle.sent.count - refused {
-      oracle.violated(
-        "law 4: \(counted) were accepted, and \(oracle.sent.count) sent, \(refused) of them refused"
-      )
-    }
-    let keepsLines =
-      server.crashCount == 0 || server.keepsLedger && server.powerLossCount == 0
-    if keepsLines, counted < oracle.acceptedCount {
-      oracle.violated(
-        "law 4: \(counted) were accepted, and \(oracle.acceptedCount) times a provider was told so")
-    }
-  }
-
   /// The service runs again: soon every earlier end must be on the disk, or the notification still stored.
   func checkLedgerSoon() {
     let generation = server.generation
@@ -76,7 +57,7 @@ extension Simulation {
       }
       for order in ledger.missing(disk.image) {
         oracle.violated(
-          "law 4: the ledger has no end for the notification with order \(order)")
+          .ledger, "the ledger has no end for the notification with order \(order)")
       }
     }
   }
@@ -89,7 +70,7 @@ extension Simulation {
     countedTurns = host.turnCount
     // A few turns for each event, and there are far fewer than thousands of events a second.
     if turns > Self.turnsPerSecond {
-      oracle.violated("law 6: the workers took \(turns) turns in a second")
+      oracle.violated(.idleness, "the workers took \(turns) turns in a second")
     }
     guard let service = server.service else { return }
     // The sum is expensive.
@@ -97,23 +78,28 @@ extension Simulation {
       let topic = service.topicCounters().first(where: { !$0.isBalanced })
     {
       oracle.violated(
-        "law 4: of app \(topic.topic.app.rawValue) \(topic.accepted) were accepted, "
+        .counters,
+        "of app \(topic.topic.app.rawValue) \(topic.accepted) were accepted, "
           + "\(topic.ended) have ended, \(topic.pending) are pending")
     }
     let extent = service.extent()
     // A record and the frame that did not fit into it may be added.
     if extent.unsentBytes > Limits.outputHighWaterBytes + 65_536 {
-      oracle.violated("law 3: \(extent.unsentBytes) bytes wait for one peer")
+      oracle.violated(.bounds, "\(extent.unsentBytes) bytes wait for one peer")
     }
     if extent.openRequests > Limits.openRequests {
-      oracle.violated("law 3: \(extent.openRequests) requests are open")
+      oracle.violated(.bounds, "\(extent.openRequests) requests are open")
     }
   }
 
   func judge() {
     for device in devices {
-      if !device.isConnected { oracle.violated("device \(device.index) cannot connect") }
-      if !device.hasAllTokens { oracle.violated("device \(device.index) waits for a token") }
+      if !device.isConnected {
+        oracle.violated(.protocols, "device \(device.index) cannot connect")
+      }
+      if !device.hasAllTokens {
+        oracle.violated(.protocols, "device \(device.index) waits for a token")
+      }
     }
     oracle.checkMailbox(waiting)
   }
@@ -150,19 +136,21 @@ extension Simulation {
       let pending = topic.pendingInStore
       if pending != count || !topic.isBalanced {
         oracle.violated(
-          "law 4: of app \(topic.topic.app.rawValue) \(count) would be stored after a crash, "
+          .counters,
+          "of app \(topic.topic.app.rawValue) \(count) would be stored after a crash, "
             + "\(pending) counted as pending, \(topic.accepted) as accepted, "
             + "\(topic.ended) as ended")
       }
     }
-    if !stored.isEmpty { oracle.violated("law 4: stored notifications are not counted") }
+    if !stored.isEmpty { oracle.violated(.counters, "stored notifications are not counted") }
   }
 
   /// Checks that nothing is pending any more.
   func checkPending() {
     for topic in server.service?.topicCounters() ?? [] where topic.pending != 0 {
       oracle.violated(
-        "law 4: of app \(topic.topic.app.rawValue) nothing waits, but \(topic.pending) are pending")
+        .counters,
+        "of app \(topic.topic.app.rawValue) nothing waits, but \(topic.pending) are pending")
     }
     checkStored()
   }

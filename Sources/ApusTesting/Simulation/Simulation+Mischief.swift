@@ -12,7 +12,9 @@ extension Simulation {
     /// The relative frequency. A canary's world has more of the faults that reveal it.
     func weight(_ canary: SimulationCanary?) -> Int {
       switch (self, canary) {
-      case (.deviceWish, .clearsUnread), (.deviceWish, .splitsDesks), (.disk, .hidesKept): 200
+      case (.deviceWish, .clearsUnread), (.deviceWish, .splitsDesks), (.deviceWish, .revivesTokens),
+        (.disk, .hidesKept):
+        200
       default: weight
       }
     }

@@ -28,15 +28,15 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case losesDormant = "loses-dormant"
   /// Every app retains one notification, whatever its configuration.
   case retainsOne = "retains-one"
-  /// One notification in twenty from the store counts as delivered, but is not sent.
+  /// One notification in two that waited in the store counts as delivered, but is not sent, if a newer one follows.
   case losesDrained = "loses-drained"
-  /// The counters of one group in three are a hundred notifications too high.
+  /// The counters of one group in three are one notification too high.
   case countsMore = "counts-more"
   /// Binary providers are disconnected without the packet that gives the reason.
   case closesSilently = "closes-silently"
   /// Unacknowledged notifications count as acknowledged.
   case forgetsUnacknowledged = "forgets-unacknowledged"
-  /// A token becomes active again when its app returns to the device.
+  /// A dead token becomes active again when a filter lists its app before the app asks for a new one.
   case revivesTokens = "revives-tokens"
   /// While the disk is full, the store never answers.
   case silentWhenFull = "silent-when-full"
@@ -44,6 +44,31 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case endsDevicesWhenFull = "ends-devices-when-full"
   /// One notification in twenty arrives after the next one.
   case swapsOrder = "swaps-order"
+
+  /// The law that must report it.
+  package var law: SimulationLaw {
+    switch self {
+    case .answersEarly, .losesGroups, .retainsOne: .arrival
+    case .keepsRemoved: .uniqueness
+    case .mixesDevices: .addressee
+    case .hidesKept, .losesCounters: .counters
+    case .losesJournals, .forgetsUnstored: .ledger
+    case .clearsUnread: .feedback
+    case .splitsDesks: .feedbackSharing
+    case .ignoresReloads, .takesBadPayloads: .rights
+    case .losesDormant, .losesDrained: .timeliness
+    case .countsMore: .answers
+    case .closesSilently: .reasons
+    case .forgetsUnacknowledged: .repetition
+    case .revivesTokens: .deadTokens
+    case .silentWhenFull: .fullDiskAnswers
+    case .endsDevicesWhenFull: .fullDiskDevices
+    case .swapsOrder: .order
+    }
+  }
+
+  /// By how much providers send less often, for rules that a newer notification would explain.
+  var quietness: UInt64 { self == .losesDrained ? 10 : 1 }
 
   /// Simulated seconds during which the disk is full, for rules about that.
   var fullDiskSeconds: Range<Int>? {

@@ -1,0 +1,70 @@
+/// What a simulation checks. CONTRIBUTING.md explains the laws by their numbers.
+package enum SimulationLaw: String, Sendable, CaseIterable {
+  /// An accepted notification arrives, or a newer one replaced it; a request is answered.
+  case arrival
+  /// A device that has been online and acknowledging for a minute has everything that was accepted before.
+  case timeliness
+  /// What is not acknowledged is sent again.
+  case repetition
+  /// What was acknowledged, or was not to be stored, never arrives again.
+  case uniqueness
+  case order
+  case expiration
+  /// The tokens of an installed app stay valid.
+  case livingTokens = "living-tokens"
+  /// Nothing reaches another device, app or environment.
+  case addressee
+  /// Nothing is accepted that must be rejected.
+  case rights
+  /// No dead token becomes valid again.
+  case deadTokens = "dead-tokens"
+  case bounds
+  /// The counters agree with the store.
+  case counters
+  /// The number of acceptances agrees with the responses to providers.
+  case answers
+  /// The ledger has the end of each notification.
+  case ledger
+  /// A binary provider is told why its connection ends.
+  case reasons
+  /// What was rejected does not arrive.
+  case rejection
+  /// No worker takes turns of its loop without work.
+  case idleness
+  /// On a full disk, providers get 503 at once.
+  case fullDiskAnswers = "full-disk-answers"
+  /// On a full disk, devices stay connected.
+  case fullDiskDevices = "full-disk-devices"
+  /// A feedback list holds inactive tokens, and keeps each one until a reader has read the list to its end.
+  case feedback
+  /// An inactive token goes to one reader of the feedback list at a time.
+  case feedbackSharing = "feedback-sharing"
+  /// Clients understand the service, and can connect to it.
+  case protocols
+
+  /// The number in CONTRIBUTING.md; nil for what has none.
+  package var number: Int? {
+    switch self {
+    case .arrival, .timeliness, .repetition, .uniqueness, .order, .expiration, .livingTokens: 1
+    case .addressee, .rights, .deadTokens: 2
+    case .bounds: 3
+    case .counters, .answers, .ledger: 4
+    case .reasons, .rejection: 5
+    case .idleness: 6
+    case .fullDiskAnswers, .fullDiskDevices: 7
+    case .feedback, .feedbackSharing: 8
+    case .protocols: nil
+    }
+  }
+}
+
+/// A broken law.
+package struct SimulationViolation: Sendable, CustomStringConvertible {
+  package var law: SimulationLaw
+  package var text: String
+
+  package var description: String {
+    let number = law.number.map { "law \($0), " } ?? ""
+    return "\(number)\(law.rawValue): \(text)"
+  }
+}
