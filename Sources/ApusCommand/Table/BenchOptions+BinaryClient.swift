@@ -30,6 +30,9 @@ extension BenchOptions {
   package static let binaryPayloadBytes = ofBinaryClient(
     "--payload-bytes", .integer("N", 20...2048), default: "239",
     "Bytes per payload. A frame has 61 more.")
+  package static let binaryNumber = ofBinaryClient(
+    "--number-from", .integer("N", 0...4_000_000_000),
+    "Begin the text of each payload with a number, counted from N. Without it all are equal.")
   package static let binarySilence = ofBinaryClient(
     "--silence", .integer("MS", 100...60_000), default: "100",
     "Milliseconds of silence that count as acceptance.")
@@ -39,7 +42,7 @@ extension BenchOptions {
   static let ofBinaryClient: [OptionDescription] = [
     binaryTarget.description, binaryAuthority.description, binaryCertificate.description,
     binaryCertificateKey.description, binaryTokens.description, binaryPushes.description,
-    binaryWarmUp.description, binaryPayloadBytes.description, binarySilence.description,
-    binaryConfirmed.description,
+    binaryWarmUp.description, binaryPayloadBytes.description, binaryNumber.description,
+    binarySilence.description, binaryConfirmed.description,
   ]
 }

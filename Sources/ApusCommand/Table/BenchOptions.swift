@@ -205,8 +205,9 @@ package enum BenchOptions {
     "--frames", .integer("N", 1...4_000_000_000), in: [BenchVerb.binary], group: .load,
     scope: .flagOnly, isRequired: true, help: "Number of notifications.")
   package static let expiration = Option(
-    "--expiration", .expiration, in: [BenchVerb.binary, .push], group: .load, scope: .flagOnly,
-    default: "0", help: "When the notifications expire: seconds since 1970, +1h, or 0.")
+    "--expiration", .expiration, in: [BenchVerb.binary, .push, .sendBinary], group: .load,
+    scope: .flagOnly, default: "0",
+    help: "When the notifications expire: seconds since 1970, +1h, or 0.")
   package static let records = Option(
     "--records", .choice("SIZE", [("full", BinaryRecords.full), ("frame", .frame)]),
     in: [BenchVerb.binary], group: .load, scope: .flagOnly, default: "full",
