@@ -14,12 +14,14 @@ FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
 SECONDS ?= 20
 # Number of kills of `make crash`.
 KILLS ?= 100
+# Rounds of `make burst`.
+TIMES ?= 5
 # Seconds of simulations, and simulated hours of traffic in each.
 DURATION ?= 60
 HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run test docs sim screenshots lint format fuzz crash clean setup
+.PHONY: help build release run test docs sim screenshots lint format fuzz crash burst clean setup
 .PHONY: bench allocations
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
@@ -69,6 +71,9 @@ fuzz: setup ## Fuzz each parser (SECONDS=20 each)
 crash: release ## Kill the service KILLS=100 times under load and account for all it accepted (SEED=number)
 	Tests/Crash/run.sh --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 	Tests/Crash/feedback.py $(if $(SEED),--seed $(SEED))
+
+burst: release ## Send 10,000 notifications at once to a connected device, in many ways (TIMES=5 each)
+	Tests/Crash/burst.py --times $(TIMES)
 
 bench: release ## Compare everything with its yardstick, or some rows (ROWS="idle ingest.stored", ARGUMENTS=...)
 	@scripts/setup.sh test

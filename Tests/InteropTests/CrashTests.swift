@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("A service that is killed repeatedly", .serialized)
+@Suite("A service that is killed, or gets all at once", .serialized)
 struct CrashTests {
   /// The short form of `make crash`, with a new seed each time, which failures print.
   @Test(
@@ -31,5 +31,25 @@ struct CrashTests {
     #expect(report["unaccounted"] as? Int == 0)
     #expect(report["delivered"] as? Int ?? 0 > 0)
     #expect(report["replaced"] as? Int ?? 0 > 0)
+  }
+
+  /// The short form of `make burst`.
+  @Test(
+    "Bursts to one connected device arrive once and in order, from every sender",
+    .timeLimit(.minutes(30)))
+  func bursts() throws {
+    let script = Programs.root.appending(path: "Tests/Crash/burst.py")
+    let programs = try Programs.product("apus").deletingLastPathComponent()
+    let report = try Programs.json(
+      Programs.run(
+        URL(filePath: "/usr/bin/env"),
+        [
+          "python3", script.path, "--bin", programs.path, "--times", "1", "--notifications", "400",
+        ]))
+    #expect(report["bursts"] as? Int == 14)
+    #expect(report["notifications"] as? Int == 5600)
+    #expect(report["lost"] as? Int == 0)
+    #expect(report["twice"] as? Int == 0)
+    #expect(report["out_of_order"] as? Int == 0)
   }
 }
