@@ -82,7 +82,8 @@ struct SecurityPageTests {
     "time for a TLS handshake": [Limits.handshakeSeconds],
     "handshakes continued in a turn of an acceptor": [Limits.handshakesPerTurn],
     "handshakes of an acceptor that wait for their peers":
-      [Limits.handshakesHalfOpen] + share(Limits.untrustedPerFreeOfEnvironment),
+      [Limits.handshakesHalfOpen] + share(Limits.untrustedPerFreeOfEnvironment)
+      + share(Limits.untrustedPerFree),
     "the least time for a peer's part of a handshake": [
       Int(Limits.handshakePatienceMilliseconds / 1000)
     ],

@@ -117,8 +117,8 @@ struct UntrustedWork: ~Copyable {
     !mayTakeOne && !(finishing.isEmpty && lanes.allSatisfy(\.beginning.isEmpty))
   }
 
-  /// Of a lane that has no room for those who wait there, and of the address that holds most: the one whose peer has had
-  /// the most time for its next step, if that was long enough.
+  /// Of a lane that has no room for those who wait there, and of the address that holds most: the handshake whose peer
+  /// has had the most time for its next step, if that was long enough.
   private mutating func overdue(_ table: ConnectionTable) -> Connection? {
     for lane in lanes.indices where !lanes[lane].beginning.isEmpty {
       guard let oldest = lanes[lane].halfOpen.oldestOfLargest(table) else { continue }
