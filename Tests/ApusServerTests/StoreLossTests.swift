@@ -96,15 +96,18 @@ struct StoreLossTests {
     #expect(try [200, 410].contains(push(service, token)))
   }
 
-  @Test("A flipped bit in a log prevents the start, and the extent of the loss is reported")
-  func flippedBit() throws {
+  @Test(
+    "A flipped bit in a log prevents the start, and the extent of the loss is reported",
+    // In the content, and in the type and the length of the first record, of which the engine reports nothing.
+    arguments: [(20, 0x10), (6, 0x04), (5, 0x20)])
+  func flippedBit(place: Int, bit: UInt8) throws {
     _ = try useOnce()
     let file = try #require(
       FileManager.default.contentsOfDirectory(atPath: data.storePath)
         .filter { $0.hasSuffix(".log") }.map { URL(filePath: "\(data.storePath)/\($0)") }
         .max { try Data(contentsOf: $0).count < Data(contentsOf: $1).count })
     var content = try Data(contentsOf: file)
-    content[20] ^= 0x10
+    content[place] ^= bit
     try content.write(to: file)
     let finding = "\(file.lastPathComponent): damaged at byte 0"
     expectRefusal("is damaged", finding, "0 writes before that")
