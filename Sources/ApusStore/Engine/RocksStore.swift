@@ -110,6 +110,8 @@ private final class RocksCore: @unchecked Sendable {
   private var progress: StoreProgressKeeper
   /// Held from the first opening on.
   private var lock: Int32?
+  /// Whether the files were found whole since the database was last open: retries need not read them again.
+  private var isSurveyed = false
   private var nextPresenceCheck = Deadline.after(milliseconds: 0)
   private static let presenceMilliseconds: Int64 = 1000
   /// The buffer in which the commit thread merges groups.
@@ -186,6 +188,7 @@ private final class RocksCore: @unchecked Sendable {
     }
     progress.note(isForced: true)
     use(opened)
+    isSurveyed = false
     lastFault.withLock { $0 = nil }
     takesWrites.store(true, ordering: .relaxed)
   }
@@ -194,7 +197,9 @@ private final class RocksCore: @unchecked Sendable {
   private func check(_ content: StoreDirectory.Content) throws(StoreError) {
     if options.acceptsLoss { return try mendLogs() }
     try progress.check()
-    if content == .database { try StoreSurvey.requireWhole(directory) }
+    guard content == .database, !isSurveyed else { return }
+    try StoreSurvey.requireWhole(directory)
+    isSurveyed = true
   }
 
   private func mendLogs() throws(StoreError) {
