@@ -4,9 +4,8 @@ import ApusServer
 // The number of acceptances: what providers were told, what the workers reported, and what the counters say.
 
 extension Simulation {
-  /// A response can be lost with its connection, and a disk fault makes the service count something again. The reports
-  /// of the workers tell which of these happened, so that all three must agree to the last notification. They exist
-  /// only with a ledger.
+  /// A response can be lost with its connection. The reports of the workers tell which were, so that all three must
+  /// agree to the last notification. They exist only with a ledger.
   func checkAnswers() {
     guard let service = server.service else { return }
     let counted = Int(service.topicCounters().reduce(0) { $0 + $1.accepted })
@@ -40,8 +39,10 @@ extension Simulation {
     }
   }
 
-  /// A power cut loses lines of the ledger that were not synced, and the counts of what was in memory with them.
+  /// A power cut loses lines of the ledger that were not synced, and the counts of what was in memory with them. After a
+  /// disk fault it is unknown whether the counters were written, and a notification may be counted twice.
   private func checkCount(_ counted: Int) {
+    guard disk.faultCount == 0 else { return }
     let reported = ledger.receivedCount
     if counted > reported || counted < reported && server.powerLossCount == 0 {
       oracle.violated(
