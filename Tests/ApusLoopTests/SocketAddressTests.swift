@@ -93,7 +93,7 @@ struct SocketAddressTests {
     let others = ["192.0.2.2:80", "[::ffff:192.0.2.3]:80"]
     #expect(try Set((mapped + others).map(Site.init)).count == 3)
     #expect(try Set((mapped + others).map { try Site($0).low }).count == 3)
-    // No mapped addresses: they are of the sites ::/64 and 64:ff9b::/64.
+    // These are not mapped addresses: their sites are ::/64 and 64:ff9b::/64.
     for text in ["[::192.0.2.1]:80", "[::fffe:192.0.2.1]:80", "[64:ff9b::192.0.2.1]:80"] {
       let address = try SocketAddress(text)
       #expect(address.unmapped == address && address.unmapped.family == .ipv6)

@@ -225,7 +225,7 @@ struct EnrolmentCodeTests {
       try waitUntil("the answer") { answer.withLock { $0 } != nil }
       return try #require(answer.withLock { $0 })
     }
-    /// Expects that so many are looked at, and no more.
+    /// Expects that exactly `count` further codes are checked.
     func expect(_ count: Int, atMilliseconds now: Int64) throws {
       for _ in 0..<count {
         #expect(try answer("[2001:db8::1]:1", atMilliseconds: now).reason == .code)

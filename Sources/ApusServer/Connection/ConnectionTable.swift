@@ -180,7 +180,7 @@ protocol ConnectionHost: AnyObject {
     generations[Int(entry.slot)] == entry.generation ? connections[Int(entry.slot)] : nil
   }
 
-  /// The entry of whoever has the slot now.
+  /// The entry of the slot's present connection.
   func entry(at slot: Int32) -> Entry {
     Entry(slot: slot, generation: generations[Int(slot)])
   }

@@ -1,10 +1,8 @@
 import ApusCore
 import ApusModel
 
-/// Prefetches what a worker is about to read, many objects at the same time instead of one after the other, because
-/// devices and notifications are scattered in memory. This only affects speed.
-///
-/// Uses raw memory, because a reference would be counted, and processors do not prefetch past a count.
+/// Reads devices ahead of their notifications, many at the same time instead of one after the other, because they are
+/// scattered in memory. This only affects speed.
 extension ShardDriver {
   /// Reads the start of each device of a batch of tokens.
   func warm(_ batch: [TokenClaims?]) {

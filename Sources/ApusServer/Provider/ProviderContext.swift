@@ -31,8 +31,8 @@ final class ProviderContext {
     open.provider.finish(open, rejection: verdict.rejection)
   }
 
-  /// Answers 503 to requests that the store has not decided within the limit. When a verdict comes later, nobody waits
-  /// for it.
+  /// Answers 503 to requests that the store has not decided within the limit. Their verdicts, when they come, are
+  /// ignored.
   func answerOverdue(nowSeconds: UInt64) {
     let limit = UInt64(Limits.answerSeconds)
     guard nowSeconds > limit else { return }

@@ -172,7 +172,7 @@ struct Request: Sendable {
   }
 }
 
-/// What became of a request's credential.
+/// The decision on a request's credential.
 enum Authentication: Equatable {
   case trusted(Grant)
   case refused(Refusal)

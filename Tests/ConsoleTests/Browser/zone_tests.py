@@ -102,7 +102,7 @@ class Service(Zoned, AdminCase):
         self.check("a device", 3)
 
     def test_charts(self):
-        """The axis of times names the zone, and so does each number."""
+        """The time axis of each chart names the zone, and so does the time of each number."""
         browser = self.show()
         browser.wait("document.querySelectorAll('.chart .line').length === 7")
         zones = "[...document.querySelectorAll('.chart text')].filter((text) => text.textContent === arguments[0])"
