@@ -95,6 +95,26 @@ struct LedgerJournalTests {
     #expect(try ledger() == [1])
   }
 
+  @Test("What a group replaced that failed and was kept ends once, or again after a return")
+  func keptGroup() throws {
+    var writer = try start()
+    writer.record((1...4).map { event($0) }, milliseconds: Self.now)
+    var group = store.makeGroup()
+    writer.seal(
+      into: &group, milliseconds: Self.now,
+      groupEvents: [event(1, .replaced), event(2, .replaced), event(3, .replaced)])
+    commit(group)
+    writer.committed(succeeded: false)
+    writer.record(
+      [
+        event(1, .discardedStoreFailed), event(2, .expired), event(4, .delivered),
+        event(3), event(3, .delivered),
+      ], milliseconds: Self.now)
+    writer = try start()
+    LedgerTests.flush(&writer, store)
+    #expect(try ledger() == [1, 2, 3, 4, 1, 2, 3, 4, 3, 3])
+  }
+
   @Test("Lines of a recovered ledger are found by their id, and have their times")
   func found() throws {
     var writer = try start()

@@ -85,6 +85,9 @@ package struct JournaledLines: Sendable {
   /// still has it: it is pending, and ends again. Only that second end counts. It may also have come back after its
   /// end, as one whose successor could not be stored; then it counts as received already.
   ///
+  /// The last group may be in the store although it failed. What it replaced has ended with it, even if the process
+  /// ended it once more in another way.
+  ///
   /// - Parameter superseded: The orders of notifications of which the store has a trace.
   package static func read(
     _ journals: LedgerJournals, _ store: some StoreReader, superseded: Set<UInt64>
@@ -94,9 +97,11 @@ package struct JournaledLines: Sendable {
       let durable = try store.journalPosition(of: journal.worker)
       let bytes = journal.memory.copied()
       let content = JournalContent(bytes.span, behind: durable)
+      var lines = content?.lines ?? []
+      if !lines.isEmpty { try removeSecondEnds(from: &lines, of: journal.worker, store) }
       found.append(
         JournaledLines(
-          worker: journal.worker, lines: content?.lines ?? [], end: max(durable, content?.end ?? 0),
+          worker: journal.worker, lines: lines, end: max(durable, content?.end ?? 0),
           journal: journal))
     }
     let pending = try store.pendingOrders(of: found.flatMap(\.lines)).union(superseded)
@@ -106,6 +111,24 @@ package struct JournaledLines: Sendable {
       }
     }
     return found
+  }
+
+  /// Removes the ends of notifications that end in the last chunk of the store, unless they came back since.
+  private static func removeSecondEnds(
+    from lines: inout [LedgerRecord], of worker: UInt16, _ store: some StoreReader
+  ) throws(StoreError) {
+    var ended: Set<UInt64> = []
+    for line in try store.lastLedgerChunk(of: worker) {
+      let order = line.event.facts.order
+      if line.event.state == .received { ended.remove(order) }
+      if line.event.state.isTerminal { ended.insert(order) }
+    }
+    guard !ended.isEmpty else { return }
+    lines.removeAll { line in
+      let order = line.event.facts.order
+      if line.event.state == .received { ended.remove(order) }
+      return line.event.state.isTerminal && ended.contains(order)
+    }
   }
 
   /// Continues the journal as that of worker `worker`.

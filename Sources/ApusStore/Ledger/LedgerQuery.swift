@@ -138,6 +138,21 @@ extension StoreReader {
     return workers
   }
 
+  /// The lines of the last chunk that the worker wrote, as far as they are readable; none without a chunk.
+  func lastLedgerChunk(of worker: UInt16) throws(StoreError) -> [LedgerRecord] {
+    let prefix = LedgerKey.prefix(.chunk, worker: worker)
+    let start = try ledgerSegments(of: worker).last?.last.encoded(.chunk) ?? prefix
+    var chunk: [UInt8] = []
+    try scan(.ledger, prefix: prefix.span, from: start.span) { _, value in
+      chunk = value.copied()
+      return true
+    }
+    var lines: [LedgerRecord] = []
+    // Lines before a fault are read.
+    try? LedgerChunk.forEach(in: chunk.span) { lines.append($0) }
+    return lines
+  }
+
   /// A worker's segments, oldest first.
   func ledgerSegments(of worker: UInt16) throws(StoreError) -> [LedgerSegment] {
     var segments: [LedgerSegment] = []

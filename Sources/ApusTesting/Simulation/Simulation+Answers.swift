@@ -39,10 +39,8 @@ extension Simulation {
     }
   }
 
-  /// A power cut loses lines of the ledger that were not synced, and the counts of what was in memory with them. After
-  /// a disk fault it is unknown whether the counters were written, and a notification may be counted twice.
+  /// A power cut loses lines of the ledger that were not synced, and the counts of what was in memory with them.
   private func checkCount(_ counted: Int) {
-    guard disk.faultCount == 0 else { return }
     let reported = ledger.receivedCount
     if counted > reported || counted < reported && server.powerLossCount == 0 {
       oracle.violated(
