@@ -76,7 +76,7 @@ extension Worker {
     facts.inboxDepth = router.inboxDepth
     facts.sessions = devices.shard.sessions
     facts.dormancy = dormant.dormancy
-    facts.stored = devices.shard.counters.storedCount
+    facts.stored = devices.shard.ledger.counters.storedCount
     facts.latencies = context.latencies
     return facts
   }

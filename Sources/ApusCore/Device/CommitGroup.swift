@@ -22,7 +22,7 @@ package struct GroupEntry {
 
   package var kind: Kind
   package var device: Device
-  /// For a put, known once `Shard.assignSlots` has run.
+  /// For a put, known once `SlotAssignment.assign` has run.
   package var slot: MailboxSlot
   package var delivery: Delivery?
   /// The order of acceptance of the notification that is written or removed; 0 for other kinds.

@@ -154,7 +154,7 @@ extension Shard {
         memory.take(delivery.notification.payload.count)
         return delivery
       case .expired(let delivery)?:
-        note(.expired, delivery.notification)
+        ledger.note(.expired, delivery.notification)
         forget(delivery)
       case .nothing?, nil: return nil
       }
@@ -179,9 +179,9 @@ extension Shard {
     let acceptedMilliseconds =
       status == 0 && !notification.isFromStorage ? notification.acceptedMilliseconds : nil
     if status != 0 {
-      note(.refusedByDevice, notification.facts, causeCode: status)
+      ledger.note(.refusedByDevice, notification.facts, causeCode: status)
     } else {
-      note(notification.isFromStorage ? .deliveredFromStorage : .delivered, notification)
+      ledger.note(notification.isFromStorage ? .deliveredFromStorage : .delivered, notification)
     }
     forget(delivery)
     // The connection that received the answer is looked at next. While sending is deferred, work may remain for it.
@@ -199,7 +199,7 @@ extension Shard {
       emptySlot(
         delivery.notification.slot, order: delivery.notification.order, delivery.device)
     case .inDoubt: delivery.device.unwrittenOrders.insert(delivery.notification.order)
-    case .superseded: endSuperseded(delivery)
+    case .superseded: ledger.endSuperseded(delivery)
     case .none: break
     }
     releaseIfFree(delivery)
@@ -243,7 +243,7 @@ extension Shard {
         group.cancel(delivery)
         delivery.hasEnded = true
         inherit(delivery, to: newest)
-        note(.replaced, delivery.notification)
+        ledger.note(.replaced, delivery.notification)
         releaseIfFree(delivery)
       } else {
         leaveSession(delivery, cause: .connectionEnded)
@@ -259,7 +259,7 @@ extension Shard {
     var newer: [TopicKey: (newest: Delivery, count: Int)] = [:]
     for (index, delivery) in left.enumerated().reversed() {
       let topic = delivery.notification.claims.topic
-      if let (newest, count) = newer[topic], count >= retention(of: topic) {
+      if let (newest, count) = newer[topic], count >= slots.retention(of: topic) {
         heirs[index] = newest
       } else if delivery.notification.mayBeStored {
         newer[topic] = (newer[topic]?.newest ?? delivery, (newer[topic]?.count ?? 0) + 1)
@@ -274,7 +274,7 @@ extension Shard {
     while let delivery = device.session?.takePoison() {
       sessions.answered()
       memory.give(delivery.notification.payload.count)
-      note(.discardedUnacknowledged, delivery.notification)
+      ledger.note(.discardedUnacknowledged, delivery.notification)
       forget(delivery)
     }
   }
@@ -301,15 +301,15 @@ extension Shard {
     if delivery.unacknowledgedEnds > 0 { delivery.device.keepUnacknowledgedEnds(of: delivery) }
     switch delivery.storage {
     case .gathering:
-      note(.storedDeviceOffline, notification, cause: cause)
+      ledger.note(.storedDeviceOffline, notification, cause: cause)
       group.promote(delivery)
-    case .sealed, .durable: note(.storedDeviceOffline, notification, cause: cause)
+    case .sealed, .durable: ledger.note(.storedDeviceOffline, notification, cause: cause)
     case .superseded:
-      note(.replaced, notification)
-      endSuperseded(delivery)
+      ledger.note(.replaced, notification)
+      ledger.endSuperseded(delivery)
     case .none, .inDoubt:
       // A notification that should be stored and is not met a failing store; its provider got an error.
-      note(
+      ledger.note(
         notification.mayBeStored ? .discardedStoreFailed : .discardedNotStored, notification,
         cause: cause)
     }

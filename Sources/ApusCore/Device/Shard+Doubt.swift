@@ -63,7 +63,7 @@ extension Shard {
       device.endedOrders[slot] = nil
     }
     if !isInSession {
-      note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
+      ledger.note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
       device.session?.drainAgain()
       mark(dirty: device)
     }
@@ -80,9 +80,8 @@ extension Shard {
       isInSession = true
       guard delivery.storage == .durable else { return }
       delivery.storage = .superseded
-      counters.countStored(known, 1)
-      traces.keep(known)
+      ledger.keepSuperseded(known)
     }
-    if !isInSession { note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue) }
+    if !isInSession { ledger.note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue) }
   }
 }

@@ -33,7 +33,7 @@ extension Shard {
     _ device: Device, _ stored: [Notification], more: Bool, loopMilliseconds: UInt64
   ) {
     guard device.session != nil else {
-      for notification in stored { release(notification) }
+      for notification in stored { pool.release(notification) }
       return
     }
     device.drain = .none
@@ -46,13 +46,13 @@ extension Shard {
         || device.hasEnded(slot, order: notification.order)
       {
         device.clearOverflow(of: slot, upTo: notification.order)
-        release(notification)
+        pool.release(notification)
         continue
       }
-      guard !traces.isLeaving(notification.order), isSettled(notification.storedFacts, device)
+      guard !ledger.isLeaving(notification.order), isSettled(notification.storedFacts, device)
       else {
         more = true
-        release(notification)
+        pool.release(notification)
         continue
       }
       device.clearOverflow(of: slot, upTo: notification.order)
@@ -79,7 +79,7 @@ extension Shard {
     if known?.order == found.facts.order { return true }
     guard device.pendingWrites == 0 else { return false }
     if known != nil { endOverwritten(found.slot, device) }
-    note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
+    ledger.note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
     addStored(found, device)
     return true
   }
@@ -101,9 +101,9 @@ extension Shard {
     let slot = notification.slot
     let order = notification.order
     guard device.session?.holds(order: order) != true, !device.hasEnded(slot, order: order),
-      !traces.isLeaving(order), isSettled(notification.storedFacts, device)
+      !ledger.isLeaving(order), isSettled(notification.storedFacts, device)
     else { return }
-    note(state, notification)
+    ledger.note(state, notification)
     device.clearOverflow(of: slot, upTo: order)
     emptySlot(slot, order: order, device)
   }
@@ -111,5 +111,46 @@ extension Shard {
   /// Call it when everything ready was sent: reads what is only in the store.
   package mutating func continueDrain(_ device: Device) {
     if device.session?.beginFurtherDrain() == true { requestDrain(device) }
+  }
+
+  // MARK: Retries
+
+  // Operations that a failing disk refused and that no other event repeats are retried once a second: a device that
+  // stays connected must not wait for its next connection, and a disk that keeps failing must not keep the processor
+  // busy.
+
+  /// The device's stored notifications could not be read. Its session goes on with new ones, and the drain is
+  /// repeated.
+  package mutating func drainFailed(_ device: Device, loopMilliseconds: UInt64) {
+    drained(device, [], more: false, loopMilliseconds: loopMilliseconds)
+    guard device.session != nil else { return }
+    device.mustDrainAgain = true
+    retryLater(device)
+  }
+
+  /// The device's record could not be written. Tokens that depend on it wait for it.
+  mutating func recordFailed(_ device: Device) {
+    if device.recordVersion > device.durableRecordVersion { retryLater(device) }
+  }
+
+  private mutating func retryLater(_ device: Device) {
+    guard !device.awaitsRetry else { return }
+    device.awaitsRetry = true
+    retries.append(device)
+  }
+
+  /// Retries all of them.
+  package mutating func retry() {
+    guard !retries.isEmpty else { return }
+    let devices = retries
+    retries.removeAll(keepingCapacity: devices.count <= 1024)
+    for device in devices {
+      device.awaitsRetry = false
+      if device.recordVersion > device.durableRecordVersion { group.record(device) }
+      guard device.mustDrainAgain else { continue }
+      device.mustDrainAgain = false
+      device.session?.drainAgain()
+      mark(dirty: device)
+    }
   }
 }

@@ -51,7 +51,7 @@ extension Shard {
     for index in lent.indices {
       committed(lent, at: index, number, succeeded: succeeded, isInDoubt: isInDoubt)
     }
-    traces.committed(succeeded: succeeded)
+    ledger.committed(succeeded: succeeded)
     if !succeeded { repair(entries) }
     guard !drainWaiters.isEmpty else { return }
     for waiter in drainWaiters where waiter.group <= number {
@@ -156,11 +156,11 @@ extension Shard {
     let facts = delivery.notification.facts
     if delivery.place == .none {
       delivery.storage = .none
-      if !delivery.hasEnded { noteReplaced(facts) }
+      if !delivery.hasEnded { ledger.noteReplaced(facts) }
     } else {
       delivery.storage = .superseded
-      counters.countStored(facts, 1)
-      traces.confirm(facts.order)
+      ledger.countStored(facts, 1)
+      ledger.confirmSuperseded(facts.order)
     }
     releaseIfFree(delivery)
   }
@@ -181,14 +181,14 @@ extension Shard {
     let isInSession = previous.map { device.session?.supersede($0.order) == true } ?? false
     if isInSession, let previous {
       // It counts as stored for as long as the store has its trace.
-      traces.confirm(previous.order)
+      ledger.confirmSuperseded(previous.order)
     } else if let previous {
-      noteReplaced(previous)
+      ledger.noteReplaced(previous)
       // Adding and removing one of the same kind cancel out.
       if let newer, newer.isCounted(with: previous) { return }
-      counters.countStored(previous, -1)
+      ledger.countStored(previous, -1)
     }
-    if let newer { counters.countStored(newer, 1) }
+    if let newer { ledger.countStored(newer, 1) }
   }
 
   /// The notification was rejected and stays with its provider. A copy in the session may still be delivered.
@@ -205,7 +205,7 @@ extension Shard {
       device.unwrittenOrders.insert(notification.order)
     } else {
       if let replaced = delivery.replaced { keep(replaced, device) }
-      if delivery.place == .none { note(.discardedStoreFailed, notification) }
+      if delivery.place == .none { ledger.note(.discardedStoreFailed, notification) }
     }
     delivery.replaced = nil
     releaseIfFree(delivery)
@@ -218,9 +218,23 @@ extension Shard {
       device.writtenOrders[replaced.slot] ?? 0 < replaced.facts.order,
       !device.unwrittenOrders.contains(replaced.facts.order)
     else { return }
-    note(.received, replaced.facts, causeCode: LedgerCause.replacementFailed.rawValue)
+    ledger.note(.received, replaced.facts, causeCode: LedgerCause.replacementFailed.rawValue)
     addStored(replaced, device)
     device.session?.drainAgain()
     mark(dirty: device)
+  }
+
+  // MARK: Known contents
+
+  mutating func addStored(_ stored: StoredFacts, _ device: Device) {
+    device.addStored(stored)
+    ledger.countStored(stored.facts, 1)
+  }
+
+  /// The notification in the slot, with that order of acceptance, has ended.
+  mutating func endStored(_ slot: MailboxSlot, order: UInt64, _ device: Device) {
+    guard let stored = device.storedFacts(slot), stored.order == order else { return }
+    _ = device.removeStored(slot)
+    ledger.countStored(stored, -1)
   }
 }

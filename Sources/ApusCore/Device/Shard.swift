@@ -18,22 +18,17 @@ package struct Shard: ~Copyable {
   /// Tokens found dead, for the feedback list; the driver empties it.
   package var deadTokens: [DeadToken] = []
   package private(set) var deadTokenPushes = DeadTokenPushes()
-  /// State changes of notifications, in order; the driver empties it.
-  package var events: [LedgerEvent] = []
-  /// Ledger lines that become true once the group just sealed is written; the driver empties it.
-  package var groupEvents: [LedgerEvent] = []
-  /// Those that were written with their group and became true; the driver empties it.
-  package var writtenEvents: [LedgerEvent] = []
-  var traces = SupersededTraces()
-  package var counters = DeliveryCounters()
+  package var ledger = ShardLedger()
+  /// The slots of the store, and how many an app has.
+  package var slots = SlotAssignment()
+  /// Notifications and deliveries for reuse.
+  package var pool = DeliveryPool()
   package internal(set) var sessions = SessionCensus()
   /// The memory of its notifications; a driver of several shards passes on the total.
   package var memory: DeliveryMemory
   /// The limit on requests to one device token; nil for none.
   package var requestLimit: RateLimit? = RateLimit(
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
-  /// Whether `events` is filled. The counters count anyway.
-  package var recordsEvents = true
   /// False for a canary of the simulation: see `Registration.apply`.
   package var renewsListedTokens = true
 
@@ -50,18 +45,6 @@ package struct Shard: ~Copyable {
   /// Devices with an operation to retry after the disk failed.
   var retries: [Device] = []
   var released: [Delivery] = []
-  /// Memory reused by `takeDurableCounters`.
-  var forecasts: [StoreForecast] = []
-  var forecastSlots: [SlotKey: NotificationFacts?] = [:]
-  /// Retention per app, if more than one notification per device: at most `Limits.retainedNotifications`.
-  package var retentions: [AppID: Int] = [:]
-  /// Memory reused by `assignSlots`.
-  var slotTables: [SlotKey: SlotTable] = [:]
-  private var freeDeliveries: [Delivery] = []
-  private var freeNotifications: [Notification] = []
-
-  /// Deliveries kept for reuse.
-  private static let poolLimit = 4096
 
   package init(
     lingerMilliseconds: UInt64, unregisterGraceMilliseconds: Int64,
@@ -74,46 +57,8 @@ package struct Shard: ~Copyable {
 
   // MARK: Reuse
 
-  /// A notification to fill.
-  package mutating func takeNotification() -> Notification {
-    freeNotifications.popLast() ?? Notification()
-  }
-
-  /// Returns a notification that never became a delivery.
-  package mutating func release(_ notification: consuming Notification) {
-    freeNotifications.append(notification)
-  }
-
-  /// Notifications available without allocating one.
-  package var freeNotificationCount: Int { freeNotifications.count }
-
-  /// Adds notifications to the pool.
-  package mutating func adopt(_ notifications: [Notification]) {
-    freeNotifications += notifications
-  }
-
-  /// Removes up to `count` notifications from the pool.
-  package mutating func surrender(_ count: Int) -> [Notification] {
-    let first = max(0, freeNotifications.count - count)
-    defer { freeNotifications.removeLast(freeNotifications.count - first) }
-    return Array(freeNotifications[first...])
-  }
-
-  /// Frees the pools. A pooled delivery keeps a reference to its device, which may no longer exist.
-  package mutating func forgetFree() {
-    freeDeliveries = []
-    freeNotifications = []
-  }
-
   mutating func takeDelivery(_ notification: Notification, _ device: Device) -> Delivery {
-    let delivery: Delivery
-    if let free = freeDeliveries.popLast() {
-      delivery = free
-      delivery.notification = notification
-      delivery.device = device
-    } else {
-      delivery = Delivery(notification: notification, device: device)
-    }
+    let delivery = pool.takeDelivery(notification, device)
     memory.take(delivery.byteCount)
     return delivery
   }
@@ -121,15 +66,7 @@ package struct Shard: ~Copyable {
   mutating func releaseIfFree(_ delivery: Delivery) {
     guard delivery.isFree else { return }
     memory.give(delivery.byteCount)
-    release(delivery.notification)
-    delivery.answer = nil
-    delivery.storage = .none
-    delivery.isUrgent = false
-    delivery.isLastFromStorage = false
-    delivery.hasEnded = false
-    delivery.replaced = nil
-    delivery.unacknowledgedEnds = 0
-    if freeDeliveries.count < Self.poolLimit { freeDeliveries.append(delivery) }
+    pool.release(delivery)
   }
 
   // MARK: From providers
@@ -178,12 +115,12 @@ package struct Shard: ~Copyable {
       verdicts.append(Verdict(answer: answer, notice: .flood))
     }
     if state == .ignored {
-      note(.received, notification)
+      ledger.note(.received, notification)
       return finishAtOnce(notification, answer, .discardedDisabled)
     }
     // It can neither be sent now nor be stored: no object is needed.
     if !notification.mayBeStored, !state.flows || device.session == nil {
-      note(.received, notification)
+      ledger.note(.received, notification)
       return finishAtOnce(
         notification, answer, .discardedNotStored, cause: reasonToWait(device, nil))
     }
@@ -219,7 +156,7 @@ package struct Shard: ~Copyable {
       state != .ignored, !device.isAbridged || state != .unlisted,
       takeRequest(claims.topic, device, loopMilliseconds)
     else { return false }
-    notePassing(.discardedNotStored, facts, cause: .deviceAway)
+    ledger.notePassing(.discardedNotStored, facts, cause: .deviceAway)
     return true
   }
 
@@ -247,7 +184,7 @@ package struct Shard: ~Copyable {
     case .refused(let reason)?: return refuse(delivery, reason)
     default: break
     }
-    note(.received, notification)
+    ledger.note(.received, notification)
     switch offer {
     case .queued?:
       let isDurableReplaced = replaceOlder(by: delivery)
@@ -264,7 +201,7 @@ package struct Shard: ~Copyable {
       }
     case .held?:
       _ = replaceOlder(by: delivery)
-      note(.storedPowerConsiderations, notification)
+      ledger.note(.storedPowerConsiderations, notification)
       store(delivery, loopMilliseconds: loopMilliseconds)
       if device.session?.isHeldFull == true {
         sendHeldEarly(device, loopMilliseconds: loopMilliseconds)
@@ -272,10 +209,10 @@ package struct Shard: ~Copyable {
     default:
       guard mayBeStored else {
         answer(delivery)
-        note(.discardedNotStored, notification, cause: reasonToWait(device, offer))
+        ledger.note(.discardedNotStored, notification, cause: reasonToWait(device, offer))
         return releaseIfFree(delivery)
       }
-      note(.storedDeviceOffline, notification, cause: reasonToWait(device, offer))
+      ledger.note(.storedDeviceOffline, notification, cause: reasonToWait(device, offer))
       store(delivery, loopMilliseconds: loopMilliseconds)
     }
   }
@@ -300,11 +237,11 @@ package struct Shard: ~Copyable {
       case .inDoubt:
         isDurableReplaced = true
         older.device.unwrittenOrders.insert(older.notification.order)
-      case .superseded: endSuperseded(older)
+      case .superseded: ledger.endSuperseded(older)
       case .none: break
       }
       older.hasEnded = true
-      note(.replaced, older.notification)
+      ledger.note(.replaced, older.notification)
       releaseIfFree(older)
     }
     return isDurableReplaced
@@ -338,7 +275,7 @@ package struct Shard: ~Copyable {
   private mutating func refuse(
     _ notification: consuming Notification, _ answer: Answer, _ rejection: Rejection
   ) -> Verdict {
-    release(notification)
+    pool.release(notification)
     return Verdict(answer: answer, rejection: rejection)
   }
 
@@ -354,7 +291,7 @@ package struct Shard: ~Copyable {
       return refuse(
         notification, answer, Rejection(.unregistered, timestampMilliseconds: sinceMilliseconds))
     }
-    note(.received, notification)
+    ledger.note(.received, notification)
     return finishAtOnce(notification, answer, .discardedTokenUnregistered)
   }
 
@@ -362,8 +299,8 @@ package struct Shard: ~Copyable {
     _ notification: consuming Notification, _ answer: Answer, _ state: DeliveryState,
     cause: LedgerCause = .none
   ) -> Verdict {
-    note(state, notification, cause: cause)
-    release(notification)
+    ledger.note(state, notification, cause: cause)
+    pool.release(notification)
     return Verdict(answer: answer, rejection: nil)
   }
 

@@ -34,7 +34,7 @@ extension ShardDriver {
 
   /// An acceptance order and an id, which only the ledger needs. Nil if no order is available yet.
   private func placeInLedger() -> (order: UInt64, id: NotificationID)? {
-    guard shard.recordsEvents else { return (0, NotificationID(high: 0, low: 0)) }
+    guard shard.ledger.recordsEvents else { return (0, NotificationID(high: 0, low: 0)) }
     return order.next().map { ($0, context.ids.next()) }
   }
 }

@@ -35,7 +35,7 @@ extension ShardDriver {
       if notification.isExpired(atSeconds: context.wallSeconds) {
         shard.expired(notification, of: device)
       }
-      shard.release(notification)
+      shard.pool.release(notification)
     } catch {
       // The store comes by it again.
       context.logUnreadable(.mailbox, of: place.device, error)
@@ -56,10 +56,10 @@ extension ShardDriver {
       guard let notification = notification(from: value, at: place) else { return true }
       if notification.isExpired(atSeconds: context.wallSeconds) {
         shard.expired(notification, of: device)
-        shard.release(notification)
+        shard.pool.release(notification)
       } else if isOutlived(notification, device) {
         shard.outlived(notification, of: device)
-        shard.release(notification)
+        shard.pool.release(notification)
       } else {
         found.append(notification)
       }
@@ -67,7 +67,7 @@ extension ShardDriver {
     }
     found.sort { $0.order < $1.order }
     let room = shard.room(for: found, of: device)
-    for surplus in found.dropFirst(room) { shard.release(surplus) }
+    for surplus in found.dropFirst(room) { shard.pool.release(surplus) }
     return (Array(found.prefix(room)), found.count > room)
   }
 
@@ -82,7 +82,7 @@ extension ShardDriver {
   private func notification(from value: Span<UInt8>, at place: MailboxKey) -> Notification? {
     do {
       let stored = try StoredNotification(decoding: value)
-      let notification = shard.takeNotification()
+      let notification = shard.pool.takeNotification()
       notification.fill(from: stored, in: value, at: place)
       return notification
     } catch {

@@ -6,12 +6,12 @@ import ApusStore
 
 /// The ledger and the counters beside a worker's devices.
 extension ShardDriver {
-  func noteSent(_ notification: Notification) { shard.note(.sent, notification) }
+  func noteSent(_ notification: Notification) { shard.ledger.note(.sent, notification) }
 
   /// How often each state was reached, by its raw value.
-  var counts: [UInt64] { shard.counters.states }
+  var counts: [UInt64] { shard.ledger.counters.states }
 
-  func counters() -> [TopicCounters] { shard.counters.snapshot() }
+  func counters() -> [TopicCounters] { shard.ledger.counters.snapshot() }
 
   /// A request was answered with that reason.
   func noteRejection(_ reason: Reason) { ledger.rejections.count(reason) }
@@ -21,9 +21,9 @@ extension ShardDriver {
     let configuration = context.configuration
     ledger = try opening.ledger(
       for: context.index, configuration, milliseconds: context.wallMilliseconds,
-      counters: &shard.counters)
-    shard.recordsEvents = configuration.ledger != .off
-    for facts in opening.superseded(for: context.index) { shard.endTraced(facts) }
+      counters: &shard.ledger.counters)
+    shard.ledger.recordsEvents = configuration.ledger != .off
+    for facts in opening.superseded(for: context.index) { shard.ledger.endTraced(facts) }
   }
 
   // MARK: What is stored
@@ -70,12 +70,12 @@ extension ShardDriver {
 
   /// Takes over what the turn brought.
   func gatherLedger() {
-    if !shard.writtenEvents.isEmpty { showWritten() }
-    guard !shard.events.isEmpty else { return }
-    ledger.writer.record(shard.events, milliseconds: context.wallMilliseconds)
+    if !shard.ledger.writtenEvents.isEmpty { showWritten() }
+    guard !shard.ledger.events.isEmpty else { return }
+    ledger.writer.record(shard.ledger.events, milliseconds: context.wallMilliseconds)
     context.configuration.ledgerWatcher?.noted(
-      shard.events, milliseconds: context.wallMilliseconds)
-    shard.events.removeAll(keepingCapacity: true)
+      shard.ledger.events, milliseconds: context.wallMilliseconds)
+    shard.ledger.events.removeAll(keepingCapacity: true)
     if ledger.writer.takeJournalOverflow() {
       context.log.limited(
         .warning, .journalFull, atMilliseconds: context.loop.nowMilliseconds
@@ -89,8 +89,8 @@ extension ShardDriver {
   /// These lines are in the ledger already: they were written with their group.
   private func showWritten() {
     context.configuration.ledgerWatcher?.noted(
-      shard.writtenEvents, milliseconds: context.wallMilliseconds)
-    shard.writtenEvents.removeAll(keepingCapacity: true)
+      shard.ledger.writtenEvents, milliseconds: context.wallMilliseconds)
+    shard.ledger.writtenEvents.removeAll(keepingCapacity: true)
   }
 
   /// Lines and counters wait for a second at most.
@@ -109,11 +109,11 @@ extension ShardDriver {
 
   /// Whether nothing of the ledger and the counters waits to be written.
   var isLedgerQuiet: Bool {
-    ledger.isGivenUp || !hasNewCounters && !ledger.writer.hasLines && shard.events.isEmpty
+    ledger.isGivenUp || !hasNewCounters && !ledger.writer.hasLines && shard.ledger.events.isEmpty
   }
 
   private var hasNewCounters: Bool {
-    shard.counters.hasChanged || ledger.rejections.hasChanged || !ledger.staleKeys.isEmpty
+    shard.ledger.counters.hasChanged || ledger.rejections.hasChanged || !ledger.staleKeys.isEmpty
   }
 
   /// Reads what is stored for the devices of a group's notifications: these replace some of it.
@@ -169,7 +169,7 @@ extension ShardDriver {
     ledger.value = []
     for key in ledger.staleKeys { group.delete(.meta, key: key.span) }
     for journal in ledger.finishedJournals { journal.seal(into: &group) }
-    shard.takeDurableCounters(with: entries) { counters in
+    shard.ledger.takeDurableCounters(with: entries) { counters in
       CountersRecord.encode(counters, into: &value)
       let key = CountersRecord.key(
         worker: number, topic: counters.topic, environment: counters.environment)
@@ -180,7 +180,7 @@ extension ShardDriver {
       let value = RejectionRecord.encode(count)
       group.put(.meta, key: key.span, value: value.span)
     }
-    shard.takeTraces { trace in
+    shard.ledger.takeTraces { trace in
       let key = SupersededRecord.key(worker: number, order: trace.facts.order)
       guard trace.isKept else { return group.delete(.meta, key: key.span) }
       SupersededRecord.encode(trace.facts, into: &value)
@@ -188,8 +188,8 @@ extension ShardDriver {
     }
     gatherLedger()
     ledger.writer.seal(
-      into: &group, milliseconds: context.wallMilliseconds, groupEvents: shard.groupEvents)
-    shard.groupEvents.removeAll(keepingCapacity: true)
+      into: &group, milliseconds: context.wallMilliseconds, groupEvents: shard.ledger.groupEvents)
+    shard.ledger.groupEvents.removeAll(keepingCapacity: true)
     ledger.value = value
     ledger.isDue = false
   }
@@ -202,7 +202,7 @@ extension ShardDriver {
       for journal in ledger.finishedJournals { journal.remove() }
       ledger.finishedJournals = []
     } else {
-      shard.counters.markAllChanged()
+      shard.ledger.counters.markAllChanged()
       ledger.rejections.markAllChanged()
       // A store that fails while the service stops is not waited for.
       if isStopping { ledger.isGivenUp = true }

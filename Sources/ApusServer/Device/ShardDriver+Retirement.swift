@@ -9,7 +9,7 @@ extension ShardDriver {
   ///
   /// Dead tokens, refused connects and the end of a live connection are due at once; the rest takes its turn.
   func directoryReplaced(_ previous: Directory) {
-    shard.retentions = context.trust.directory.retentions
+    shard.slots.retentions = context.trust.directory.retentions
     let retired = context.trust.directory.retirements
     guard !retired.isEmpty || !previous.retirements.isEmpty else { return }
     for id in previous.retirements.keys where retired[id] == nil && context.owns(id) {

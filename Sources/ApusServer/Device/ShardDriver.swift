@@ -71,7 +71,7 @@ final class ShardDriver: @unchecked Sendable {
     // The timer only has to begin a turn: every turn ends in `sealIfDue`.
     lingerTimer = LoopTimer(loop: context.loop) {}
     gatheringTimer = LoopTimer(loop: context.loop) {}
-    shard.retentions = context.trust.directory.retentions
+    shard.slots.retentions = context.trust.directory.retentions
     retirements.append(context.trust.directory.retirements.keys.filter(context.owns))
     readAhead = ReadAhead(loop: context.loop) { [unowned self] in readOn() }
   }
@@ -92,16 +92,16 @@ final class ShardDriver: @unchecked Sendable {
   // MARK: From providers
 
   func takeNotification() -> Notification {
-    if shard.freeNotificationCount == 0, let more = context.shared.notificationPool.take() {
-      shard.adopt(more)
+    if shard.pool.freeNotificationCount == 0, let more = context.shared.notificationPool.take() {
+      shard.pool.adopt(more)
     }
-    return shard.takeNotification()
+    return shard.pool.takeNotification()
   }
 
   /// Leaves to the other workers what this one will not need soon.
   private func returnSurplus() {
-    while shard.freeNotificationCount >= Self.mostFreeNotifications {
-      context.shared.notificationPool.put(shard.surrender(NotificationPool.batchCount))
+    while shard.pool.freeNotificationCount >= Self.mostFreeNotifications {
+      context.shared.notificationPool.put(shard.pool.surrender(NotificationPool.batchCount))
     }
   }
 
@@ -135,7 +135,7 @@ final class ShardDriver: @unchecked Sendable {
   }
 
   private func unavailable(_ notification: consuming Notification, _ answer: Answer) -> Verdict {
-    shard.release(notification)
+    shard.pool.release(notification)
     return Verdict(answer: answer, rejection: Rejection(.serviceUnavailable))
   }
 
@@ -294,7 +294,7 @@ final class ShardDriver: @unchecked Sendable {
     orderPuts(of: entries)
     loadStored(for: entries)
     let count = entries.count
-    shard.assignSlots(&entries)
+    shard.slots.assign(&entries)
     write(entries, hasEvictions: entries.count > count)
     writeFeedback()
     writeLedger(entries)

@@ -37,7 +37,7 @@ extension Worker: ConnectionHost {
   /// Gives back to the system what a crowd leaves: the free pages of the heap, and before them what is kept for reuse,
   /// objects that lie far apart now and hold a page each.
   func returnMemory() {
-    devices.shard.forgetFree()
+    devices.shard.pool.forgetFree()
     devices.cache.forgetSpare()
     context.shared.notificationPool.clear()
     providers.requestPool.forgetFree()

@@ -7,7 +7,7 @@ struct LedgerTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
   func events(_ order: UInt64?) -> [LedgerEvent] {
-    model.shard.events.filter { $0.facts.order == order }
+    model.shard.ledger.events.filter { $0.facts.order == order }
   }
 
   func states(_ order: UInt64?) -> [DeliveryState] { events(order).map(\.state) }
@@ -161,14 +161,14 @@ struct LedgerTests: ShardSuite {
     expectLawful()
     #expect(orders.dropLast().allSatisfy { model.states[$0]?.last == .replaced })
     #expect(model.store.values.sorted() == [orders[9]])
-    let counters = try #require(model.shard.counters.snapshot().first)
+    let counters = try #require(model.shard.ledger.counters.snapshot().first)
     #expect(counters.accepted == 10 && counters.ended == 9 && counters.pending == 1)
     // The next crash finds no traces: they were removed with the lines.
     model.settle()
     #expect(model.traces.isEmpty)
     model.crash()
     expectLawful()
-    #expect(model.shard.counters.snapshot().first == counters)
+    #expect(model.shard.ledger.counters.snapshot().first == counters)
   }
 
   @Test("The trace of a notification that only a session has is removed when it ends")
@@ -378,16 +378,16 @@ struct LedgerTests: ShardSuite {
   @Test("Rejected requests are in no balance")
   func refusedRequest() {
     #expect(model.submit(device, topic) == nil)
-    #expect(model.shard.events.isEmpty)
-    #expect(model.shard.counters.snapshot().isEmpty)
+    #expect(model.shard.ledger.events.isEmpty)
+    #expect(model.shard.ledger.counters.snapshot().isEmpty)
   }
 
   @Test("The counters count even if the ledger is off")
   func off() {
     serve()
-    model.shard.recordsEvents = false
+    model.shard.ledger.recordsEvents = false
     model.submit(device, topic)
-    #expect(model.shard.events.isEmpty)
+    #expect(model.shard.ledger.events.isEmpty)
     #expect(model.count(.received) == 1)
   }
 }

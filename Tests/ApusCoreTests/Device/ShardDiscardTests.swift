@@ -57,7 +57,7 @@ struct ShardDiscardTests {
       submitting.connect(first, slot: 1)
       discarding.connect(second, slot: 1)
     }
-    let notification = submitting.takeNotification()
+    let notification = submitting.pool.takeNotification()
     notification.interface = .binary
     notification.claims = claims(which)
     notification.order = 77
@@ -77,14 +77,14 @@ struct ShardDiscardTests {
     if isDiscarded {
       #expect(verdict?.rejection == nil && verdict != nil)
       #expect(submitting.verdicts.isEmpty)
-      #expect(discarding.counters.snapshot() == submitting.counters.snapshot())
-      #expect(discarding.counters.states == submitting.counters.states)
-      #expect(discarding.counters.hasChanged)
-      #expect(discarding.events == submitting.events)
+      #expect(discarding.ledger.counters.snapshot() == submitting.ledger.counters.snapshot())
+      #expect(discarding.ledger.counters.states == submitting.ledger.counters.states)
+      #expect(discarding.ledger.counters.hasChanged)
+      #expect(discarding.ledger.events == submitting.ledger.events)
       #expect(second.requests == first.requests)
     } else {
-      #expect(discarding.counters.snapshot().isEmpty)
-      #expect(discarding.events.isEmpty && discarding.deadTokens.isEmpty)
+      #expect(discarding.ledger.counters.snapshot().isEmpty)
+      #expect(discarding.ledger.events.isEmpty && discarding.deadTokens.isEmpty)
       #expect(second.requests == device(which).requests)
     }
     #expect(discarding.verdicts.isEmpty)
@@ -92,7 +92,7 @@ struct ShardDiscardTests {
 
   private func shard(_ recordsEvents: Bool) -> Shard {
     var shard = Shard(lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000)
-    shard.recordsEvents = recordsEvents
+    shard.ledger.recordsEvents = recordsEvents
     return shard
   }
 }

@@ -10,7 +10,7 @@ struct ShardLoadTests: ShardSuite {
   private func push(
     to device: Device, _ topic: TopicKey, order: UInt64, interface: ProviderInterface = .http2
   ) -> [Verdict] {
-    let notification = model.shard.takeNotification()
+    let notification = model.shard.pool.takeNotification()
     notification.order = order
     notification.claims = TokenClaims(
       device: device.key.id, topic: topic, environment: device.key.environment, generation: 0)
@@ -33,15 +33,15 @@ struct ShardLoadTests: ShardSuite {
     for entry in entries where !entry.device.knowsStored {
       entry.device.loadStored([])
     }
-    model.shard.assignSlots(&entries)
-    model.shard.takeDurableCounters(with: entries) { _ in }
+    model.shard.slots.assign(&entries)
+    model.shard.ledger.takeDurableCounters(with: entries) { _ in }
     model.shard.committed(entries, number: number, succeeded: true)
     defer { model.shard.verdicts.removeAll(keepingCapacity: true) }
     return model.shard.verdicts.count { $0.rejection == nil }
   }
 
   private func expectBalance(pending: [TopicKey: Int64]) {
-    for counters in model.shard.counters.snapshot() {
+    for counters in model.shard.ledger.counters.snapshot() {
       #expect(counters.isBalanced)
       if counters.environment == device.key.environment {
         #expect(counters.pending == pending[counters.topic] ?? 0)
@@ -59,7 +59,7 @@ struct ShardLoadTests: ShardSuite {
       model.settle()
       model.disconnect(device)
     }
-    model.shard.recordsEvents = false
+    model.shard.ledger.recordsEvents = false
     var accepted = 0
     var refused = 0
     for order in 1...30_000 as ClosedRange<UInt64> {

@@ -76,7 +76,7 @@ extension ShardModel {
 
   /// The events describe each notification, the counters are their sum, and both agree with what happened.
   func checkLedger() {
-    for event in shard.events {
+    for event in shard.ledger.events {
       let order = event.facts.order
       let known = states[order] ?? []
       let isKept =
@@ -93,7 +93,7 @@ extension ShardModel {
         pending.remove(order)
       }
     }
-    shard.events.removeAll()
+    shard.ledger.events.removeAll()
     if pending != live {
       fault(
         "\(pending.subtracting(live).sorted()) have ended without an event, "
@@ -103,7 +103,7 @@ extension ShardModel {
     for order in live {
       if let slot = letters[order]?.slot { expected[slot.counted, default: 0] += 1 }
     }
-    for counters in shard.counters.snapshot() {
+    for counters in shard.ledger.counters.snapshot() {
       let topic = Slot.Topic(topic: counters.topic, environment: counters.environment)
       if !counters.isBalanced || counters.pending != expected[topic] ?? 0 {
         fault("\(counters.accepted) accepted, \(counters.ended) ended, \(counters.pending) pending")

@@ -25,12 +25,12 @@ extension ShardModel {
   }
 
   private func restart() {
-    let retentions = shard.retentions
+    let retentions = shard.slots.retentions
     renewShard()
-    shard.retentions = retentions
-    for counters in durable.values { shard.counters.restore(counters) }
-    shard.counters.endUnstored()
-    for facts in traces.values { shard.endTraced(facts) }
+    shard.slots.retentions = retentions
+    for counters in durable.values { shard.ledger.counters.restore(counters) }
+    shard.ledger.counters.endUnstored()
+    for facts in traces.values { shard.ledger.endTraced(facts) }
     staleTraces = Array(traces.values)
   }
 
@@ -40,7 +40,7 @@ extension ShardModel {
   private func checkEnds() {
     noteAdmitted()
     var last = states.compactMapValues(\.last)
-    for event in shard.events { last[event.facts.order] = event.state }
+    for event in shard.ledger.events { last[event.facts.order] = event.state }
     let kept = Set(store.values)
     for (order, letter) in letters where letter.isAccepted == true && letter.mayBeStored {
       guard !kept.contains(order), traces[order] == nil, !durableEnds.contains(order) else {
@@ -57,7 +57,7 @@ extension ShardModel {
   /// The notifications that have ended according to the lines in the group being sealed.
   func endsBySeal() -> Set<UInt64> {
     var ended = Set(states.filter { $0.value.last?.isTerminal == true }.keys)
-    for event in shard.events {
+    for event in shard.ledger.events {
       if event.state.isTerminal {
         ended.insert(event.facts.order)
       } else if event.state == .received {

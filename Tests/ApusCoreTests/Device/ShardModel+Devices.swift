@@ -53,7 +53,7 @@ extension ShardModel {
     return poison
   }
 
-  func retention(_ topic: TopicKey) -> Int { shard.retentions[topic.app] ?? 1 }
+  func retention(_ topic: TopicKey) -> Int { shard.slots.retentions[topic.app] ?? 1 }
 
   func filter(_ device: Device, _ lists: [TopicKey: TopicState]) {
     shard.filter(device, lists: lists, nowMilliseconds: wallMilliseconds)

@@ -5,7 +5,7 @@ extension ShardModel {
   /// Tells the shard what the disk kept of failed groups, as its driver does before sealing a group.
   func settleDoubts() {
     guard sealed == nil, shard.doubt != nil else { return }
-    let first = shard.events.count
+    let first = shard.ledger.events.count
     var found: [UInt64] = []
     while let doubt = shard.doubt {
       let place = Slot(
@@ -14,10 +14,11 @@ extension ShardModel {
       if let order { found.append(order) }
       shard.settleDoubt(found: order.flatMap { notification($0, at: place)?.storedFacts })
     }
-    for event in shard.events[first...]
+    for event in shard.ledger.events[first...]
     where event.causeCode == LedgerCause.foundInStore.rawValue {
       if event.state == .received {
-        let known = shard.events[..<first].last { $0.facts.order == event.facts.order }?.state
+        let known = shard.ledger.events[..<first].last { $0.facts.order == event.facts.order }?
+          .state
         let last = known ?? states[event.facts.order]?.last
         if last != .discardedStoreFailed { fault("\(event.facts.order) comes back after its end") }
         live.insert(event.facts.order)

@@ -11,13 +11,13 @@ extension ShardModel {
     var entries: [GroupEntry] = []
     let number = shard.sealGroup(into: &entries, nowMilliseconds: loopMilliseconds, all: all)
     for entry in entries where entry.kind == .put { loadStored(entry.device) }
-    shard.assignSlots(&entries)
+    shard.slots.assign(&entries)
     var counters: [TopicCounters] = []
-    shard.takeDurableCounters(with: entries) { counters.append($0) }
+    shard.ledger.takeDurableCounters(with: entries) { counters.append($0) }
     var traces = staleTraces.map { SupersededTrace(facts: $0, isKept: false) }
-    shard.takeTraces { traces.append($0) }
-    let lines = Set(shard.groupEvents.map(\.facts.order))
-    shard.groupEvents.removeAll()
+    shard.ledger.takeTraces { traces.append($0) }
+    let lines = Set(shard.ledger.groupEvents.map(\.facts.order))
+    shard.ledger.groupEvents.removeAll()
     var writes: [Write] = []
     var outdated: Set<UInt64> = []
     var seen: Set<ObjectIdentifier> = []
@@ -97,11 +97,11 @@ extension ShardModel {
     let written = Set(group.writes.compactMap(\.order)).union(group.outdated)
     for order in group.outdated where succeeded && session[order] == nil { live.remove(order) }
     let open = written.filter { letters[$0]?.isAccepted == nil }
-    let eventsBefore = shard.events.count
+    let eventsBefore = shard.ledger.events.count
     shard.committed(
       group.entries, number: group.number, succeeded: succeeded, isInDoubt: !succeeded)
     takeWrittenLines(group)
-    for event in shard.events[eventsBefore...]
+    for event in shard.ledger.events[eventsBefore...]
     where event.causeCode == LedgerCause.replacementFailed.rawValue {
       let order = event.facts.order
       if !store.values.contains(order) {
@@ -116,17 +116,17 @@ extension ShardModel {
     }
     if keeps { inDoubt.formUnion(written) }
     if succeeded || keeps { noteDurable(group.counters) }
-    if !succeeded { shard.counters.markAllChanged() }
+    if !succeeded { shard.ledger.counters.markAllChanged() }
     checkDurable()
   }
 
   /// Every line written with a group must become true with it, and no other may be reported as written.
   private func takeWrittenLines(_ group: Group) {
-    for event in shard.writtenEvents where !group.lines.contains(event.facts.order) {
+    for event in shard.ledger.writtenEvents where !group.lines.contains(event.facts.order) {
       fault("\(event.facts.order) has no line in its group")
     }
-    shard.events += shard.writtenEvents
-    shard.writtenEvents.removeAll()
+    shard.ledger.events += shard.ledger.writtenEvents
+    shard.ledger.writtenEvents.removeAll()
   }
 
   /// A notification that is not written is older than the allowed number of newer ones, or is merged into one.

@@ -180,14 +180,14 @@ final class ShardModel {
     return false
   }
 
-  func count(_ state: DeliveryState) -> UInt64 { shard.counters.states[Int(state.rawValue)] }
+  func count(_ state: DeliveryState) -> UInt64 { shard.ledger.counters.states[Int(state.rawValue)] }
 
   // MARK: Providers
 
   /// Records held-back notifications that are accepted now.
   func noteAdmitted() {
     guard !heldBack.isEmpty else { return }
-    for event in shard.events where event.state == .received {
+    for event in shard.ledger.events where event.state == .received {
       if heldBack.remove(event.facts.order) != nil { live.insert(event.facts.order) }
     }
   }
@@ -247,7 +247,7 @@ final class ShardModel {
 
   /// A notification from the pool, which must be unused.
   func take() -> Notification {
-    let notification = shard.takeNotification()
+    let notification = shard.pool.takeNotification()
     var held = false
     for device in devices {
       device.session?.forEach { if $0.notification === notification { held = true } }

@@ -6,7 +6,7 @@ import Testing
 struct ShardRetentionTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
-  init() { model.shard.retentions = [ShardModel.topics[0].app: 3] }
+  init() { model.shard.slots.retentions = [ShardModel.topics[0].app: 3] }
 
   /// Sends the offline device notifications, each in a group of its own.
   func store(_ count: Int, collapseID: String = "", isBackground: Bool = false) -> [UInt64] {
@@ -44,7 +44,7 @@ struct ShardRetentionTests: ShardSuite {
 
   @Test("By default one notification of an app is stored, the newest", arguments: [false, true])
   func one(inOneGroup: Bool) throws {
-    model.shard.retentions = [:]
+    model.shard.slots.retentions = [:]
     serve()
     model.disconnect(device)
     if inOneGroup { for _ in 0..<4 { model.submit(device, topic) } } else { _ = store(4) }
@@ -172,7 +172,7 @@ struct ShardRetentionTests: ShardSuite {
     serve()
     model.disconnect(device)
     let orders = store(3)
-    model.shard.retentions = [:]
+    model.shard.slots.retentions = [:]
     #expect(model.store.count == 3)
     let newest = try #require(store(1).first)
     #expect(model.store.values.sorted() == [newest])
@@ -184,11 +184,11 @@ struct ShardRetentionTests: ShardSuite {
 
   @Test("A higher retention applies from the next notification on")
   func raised() {
-    model.shard.retentions = [:]
+    model.shard.slots.retentions = [:]
     serve()
     model.disconnect(device)
     let first = store(2)
-    model.shard.retentions = [topic.app: 2]
+    model.shard.slots.retentions = [topic.app: 2]
     let second = store(1)
     #expect(fetch() == first.suffix(1) + second)
     expectLawful()
@@ -199,7 +199,7 @@ struct ShardRetentionTests: ShardSuite {
     serve()
     model.disconnect(device)
     let orders = store(3)
-    model.shard.retentions = [topic.app: 2]
+    model.shard.slots.retentions = [topic.app: 2]
     let lost = try #require(model.submit(device, topic))
     model.seal()
     model.commit(succeeded: false)

@@ -18,7 +18,7 @@ struct ShardRetirementTests: ShardSuite {
   func push(
     _ topic: TopicKey, generation: UInt16, interface: ProviderInterface = .http2
   ) -> Verdict? {
-    let notification = model.shard.takeNotification()
+    let notification = model.shard.pool.takeNotification()
     notification.claims = TokenClaims(
       device: device.key.id, topic: topic, environment: device.key.environment,
       generation: generation)

@@ -283,7 +283,7 @@ struct ShardTests: ShardSuite {
     var taken: Set<ObjectIdentifier> = []
     var kept: [Notification] = []
     for _ in 0..<8 {
-      let notification = model.shard.takeNotification()
+      let notification = model.shard.pool.takeNotification()
       kept.append(notification)
       #expect(taken.insert(ObjectIdentifier(notification)).inserted)
     }

@@ -54,7 +54,7 @@ struct Walker {
     diskFails = seed.isMultiple(of: 4)
     isCrowded = seed % 50 == 7
     random = SeededRandom(seed: seed)
-    if seed.isMultiple(of: 3) { model.shard.retentions = [AppID(1): 2, AppID(3): 3] }
+    if seed.isMultiple(of: 3) { model.shard.slots.retentions = [AppID(1): 2, AppID(3): 3] }
     for device in model.devices {
       model.connect(device)
       model.filterAll(device)
@@ -209,10 +209,10 @@ struct Walker {
   }
 
   mutating func time() -> String {
-    if !model.shard.retentions.isEmpty, chance(20) {
+    if !model.shard.slots.retentions.isEmpty, chance(20) {
       // The operator takes the retirement back.
-      model.shard.retentions[AppID(1)] = pick([1, 2, 4])
-      model.shard.retentions[AppID(3)] = pick([2, 3])
+      model.shard.slots.retentions[AppID(1)] = pick([1, 2, 4])
+      model.shard.slots.retentions[AppID(3)] = pick([2, 3])
     }
     let milliseconds = Int.random(in: 1...9000, using: &random)
     model.loopMilliseconds += UInt64(milliseconds)

@@ -1,7 +1,25 @@
 package import ApusModel
 
-extension Shard {
-  // MARK: The ledger
+/// What became of one shard's notifications: the counters, the lines for the ledger, and the traces of superseded
+/// notifications.
+///
+/// Every state is noted here and nowhere else, so that counters and lines agree.
+package struct ShardLedger {
+  package var counters = DeliveryCounters()
+  /// State changes of notifications, in order; the driver empties it.
+  package var events: [LedgerEvent] = []
+  /// Lines that become true once the group just sealed is written; the driver empties it.
+  package var groupEvents: [LedgerEvent] = []
+  /// Those that were written with their group and became true; the driver empties it.
+  package var writtenEvents: [LedgerEvent] = []
+  /// Whether `events` is filled. The counters count anyway.
+  package var recordsEvents = true
+  private var traces = SupersededTraces()
+  /// Memory reused by `takeDurableCounters`.
+  private var forecasts: [StoreForecast] = []
+  private var forecastSlots: [SlotKey: NotificationFacts?] = [:]
+
+  // MARK: States
 
   /// Records that a notification reached a state: the only way to count one.
   package mutating func note(
@@ -46,12 +64,27 @@ extension Shard {
 
   // MARK: Superseded notifications
 
+  /// The group just written superseded the notification, as expected when it was sealed.
+  mutating func confirmSuperseded(_ order: UInt64) { traces.confirm(order) }
+
+  /// An earlier group superseded the notification, as is known only now.
+  mutating func keepSuperseded(_ facts: NotificationFacts) {
+    counters.countStored(facts, 1)
+    traces.keep(facts)
+  }
+
   /// A superseded notification ended.
   mutating func endSuperseded(_ delivery: Delivery) {
     let facts = delivery.notification.facts
     counters.countStored(facts, -1)
     traces.remove(facts)
   }
+
+  /// Whether the group being written ends the notification: a drain must no longer return it.
+  func isLeaving(_ order: UInt64) -> Bool { traces.isLeaving(order) }
+
+  /// The group was written or failed, and all that it superseded is confirmed.
+  mutating func committed(succeeded: Bool) { traces.committed(succeeded: succeeded) }
 
   /// Ends a notification of which an earlier run left a trace: the service crashed before the device acknowledged it.
   /// `counters` must be restored first.
@@ -64,18 +97,11 @@ extension Shard {
   /// `takeDurableCounters` was called for, and call it after that.
   package mutating func takeTraces(_ body: (SupersededTrace) -> Void) { traces.seal(body) }
 
-  // MARK: What is stored
+  // MARK: Stored notifications
 
-  mutating func addStored(_ stored: StoredFacts, _ device: Device) {
-    device.addStored(stored)
-    counters.countStored(stored.facts, 1)
-  }
-
-  /// The notification in the slot, with that order of acceptance, has ended.
-  mutating func endStored(_ slot: MailboxSlot, order: UInt64, _ device: Device) {
-    guard let stored = device.storedFacts(slot), stored.order == order else { return }
-    _ = device.removeStored(slot)
-    counters.countStored(stored, -1)
+  /// A notification was stored (1), or removed from the store (-1).
+  mutating func countStored(_ facts: NotificationFacts, _ change: Int64) {
+    counters.countStored(facts, change)
   }
 
   /// Calls `body` for each topic whose counters changed since the last call, with the values that must survive a crash

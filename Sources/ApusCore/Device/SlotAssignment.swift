@@ -1,10 +1,16 @@
-import ApusModel
+package import ApusModel
 
-// APNs stores the newest notification for an offline device ("Viewing the status of push notifications"). Here an app
-// has one slot, or as many as its retention. The slots for a group's notifications are chosen when it is sealed: no
-// group is being written then, so the known state of the store is exact.
+/// Chooses the slots of the store for notifications.
+///
+/// APNs stores the newest notification for an offline device ("Viewing the status of push notifications"). Here an app
+/// has one slot, or as many as its retention. The slots for a group's notifications are chosen when it is sealed: no
+/// group is being written then, so the known state of the store is exact.
+package struct SlotAssignment {
+  /// Retention per app, if more than one notification per device: at most `Limits.retainedNotifications`.
+  package var retentions: [AppID: Int] = [:]
+  /// Memory reused by `assign`.
+  private var tables: [SlotKey: SlotTable] = [:]
 
-extension Shard {
   /// The most notifications of an app stored for a device.
   func retention(of topic: TopicKey) -> Int {
     retentions.isEmpty ? 1 : retentions[topic.app] ?? 1
@@ -15,13 +21,13 @@ extension Shard {
   /// A newer notification gets the slot of the one that it replaces, else an empty one, else that of the oldest. After
   /// an app's retention was lowered, the excess is evicted with the next notification for it, oldest first. The stored
   /// notifications of the devices of the puts must be known.
-  package mutating func assignSlots(_ entries: inout [GroupEntry]) {
+  package mutating func assign(_ entries: inout [GroupEntry]) {
     var evictions: [(index: Int, entry: GroupEntry)] = []
     let disordered = disorderedDevices(entries)
     for index in entries.indices where entries[index].kind.isPut {
       guard let delivery = entries[index].delivery else { continue }
       let isOrdered = disordered.isEmpty || !disordered.contains(ObjectIdentifier(delivery.device))
-      let slot = chooseSlot(for: delivery, isOrdered: isOrdered) { evicted in
+      let slot = choose(for: delivery, isOrdered: isOrdered) { evicted in
         evicted.device.pendingWrites += 1
         evictions.append((index, evicted))
       }
@@ -35,7 +41,7 @@ extension Shard {
         delivery.device.overflowed(delivery.notification)
       }
     }
-    slotTables.removeAll(keepingCapacity: true)
+    tables.removeAll(keepingCapacity: true)
     for (index, entry) in evictions.reversed() { entries.insert(entry, at: index) }
   }
 
@@ -58,7 +64,7 @@ extension Shard {
     return disordered
   }
 
-  private mutating func chooseSlot(
+  private mutating func choose(
     for delivery: Delivery, isOrdered: Bool, evict: (GroupEntry) -> Void
   ) -> MailboxSlot? {
     let device = delivery.device
@@ -69,11 +75,11 @@ extension Shard {
       return MailboxSlot(topic: topic)
     }
     let key = SlotKey(device: ObjectIdentifier(device), slot: MailboxSlot(topic: topic))
-    var table = slotTables.removeValue(forKey: key) ?? SlotTable(device.stored, topic)
+    var table = tables.removeValue(forKey: key) ?? SlotTable(device.stored, topic)
     let index = table.place(delivery.storedFacts, limit: limit) { slot, order in
       evict(GroupEntry(kind: .evict, device: device, slot: slot, delivery: nil, order: order))
     }
-    slotTables[key] = table
+    tables[key] = table
     return index.map { MailboxSlot(topic: topic, index: $0) }
   }
 }
