@@ -8,6 +8,8 @@ const HEIGHT = 150
 const EDGE = { left: 46, right: 10, top: 8, bottom: 20 }
 const TABLE_ROWS = 60
 const HALF_MARK = 18
+/** More than a letter or a digit takes. */
+const LETTER = 7
 
 /** Round numbers from zero to above the largest: 0, 5, 10. */
 export function ticks(largest) {
@@ -79,13 +81,14 @@ export class Chart {
     this.drawing.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`)
     this.drawing.setAttribute('width', width)
     this.drawing.setAttribute('height', HEIGHT)
+    const zoneEnd = Math.max(EDGE.left, zone(to).length * LETTER)
     const pointed = this.#pointed(from + ((this.#at ?? 0) - EDGE.left) / (right - EDGE.left) * (to - from))
     fill(this.drawing,
       lines.map((value) => [svg('line', { class: 'grid', x1: EDGE.left, x2: right, y1: y(value), y2: y(value) }),
         svg('text', { x: EDGE.left - 6, y: y(value) + 4, 'text-anchor': 'end' }, this.format(value))]),
       svg('text', { x: 0, y: HEIGHT - 4 }, zone(to)),
       // None where it would cover the zone or be cut off.
-      marks(from, to).filter((time) => x(time) - HALF_MARK > EDGE.left && x(time) + HALF_MARK < width)
+      marks(from, to).filter((time) => x(time) - HALF_MARK > zoneEnd && x(time) + HALF_MARK < width)
         .map((time) => svg('text', { x: x(time), y: HEIGHT - 4, 'text-anchor': 'middle' }, hour(time, to))),
       this.series.map(({ key }, index) => svg('path', { class: `line line-${index}`, d: this.#path(key, x, y) })),
       pointed && svg('line', { class: 'pointer', x1: x(pointed.milliseconds), x2: x(pointed.milliseconds),

@@ -107,13 +107,6 @@ class Service(Zoned, AdminCase):
         browser.wait("document.querySelectorAll('.chart .line').length === 7")
         zones = "[...document.querySelectorAll('.chart text')].filter((text) => text.textContent === arguments[0])"
         browser.wait(f"{zones}.length === 4", OFFSET)
-        covered = browser.run("""return [...document.querySelectorAll('.chart')].flatMap((chart) => {
-          const texts = [...chart.querySelectorAll('text')]
-          const zone = texts.find((text) => text.textContent === arguments[0]).getBoundingClientRect()
-          return texts.filter((text) => /:/.test(text.textContent) && text.textContent !== arguments[0]
-            && text.getBoundingClientRect().left < zone.right).map((text) => text.textContent)
-        })""", OFFSET)
-        self.assertEqual(covered, [])
         browser.click("figure summary", "Numbers")
         browser.wait("document.querySelectorAll('figure details[open] tbody time').length > 20")
         browser.run("""const chart = document.querySelector('.chart')
@@ -121,3 +114,22 @@ class Service(Zoned, AdminCase):
           chart.dispatchEvent(new PointerEvent('pointermove', { clientX: x + width / 2, clientY: y + 20 }))""")
         self.expect(OFFSET, ".legend time")
         self.check("charts", 21)
+
+    def test_marks(self):
+        """No mark of a time axis covers the zone, whatever the minute is."""
+        browser = self.show()
+        browser.wait("document.querySelectorAll('.chart .line').length === 7")
+        covered = browser.run("""const place = document.querySelector('.chart').closest('figure').parentNode
+          return import('/assets/chart.js').then(({ Chart }) => Array.from({ length: 60 }, (_, minute) => {
+            const chart = new Chart({ title: 'Marks', series: [{ name: 'one', key: 'one' }] })
+            place.append(chart.element)
+            chart.set([], [minute * 60_000, (minute + 60) * 60_000])
+            chart.draw()
+            const texts = [...chart.drawing.querySelectorAll('text')]
+            const zone = texts.find((text) => text.textContent === arguments[0]).getBoundingClientRect()
+            const marks = texts.filter((text) => /:/.test(text.textContent) && text.textContent !== arguments[0])
+            const covers = marks.filter((text) => text.getBoundingClientRect().left < zone.right)
+            chart.element.remove()
+            return marks.length < 5 ? [`only ${marks.length} marks`] : covers.map((text) => text.textContent)
+          }).flat())""", OFFSET)
+        self.assertEqual(covered, [])
