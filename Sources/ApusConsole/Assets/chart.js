@@ -8,7 +8,7 @@ const HEIGHT = 150
 const EDGE = { left: 46, right: 10, top: 8, bottom: 20 }
 const TABLE_ROWS = 60
 const HALF_MARK = 18
-/** More than a letter or a digit takes. */
+/** Pixels: more than any letter or digit takes. */
 const LETTER = 7
 
 /** Round numbers from zero to above the largest: 0, 5, 10. */

@@ -159,7 +159,7 @@ extension Shard {
       if !delivery.hasEnded { ledger.noteReplaced(facts) }
     } else {
       delivery.storage = .superseded
-      ledger.countStored(facts, 1)
+      ledger.counters.countStored(facts, 1)
       ledger.confirmSuperseded(facts.order)
     }
     releaseIfFree(delivery)
@@ -186,9 +186,9 @@ extension Shard {
       ledger.noteReplaced(previous)
       // Adding and removing one of the same kind cancel out.
       if let newer, newer.isCounted(with: previous) { return }
-      ledger.countStored(previous, -1)
+      ledger.counters.countStored(previous, -1)
     }
-    if let newer { ledger.countStored(newer, 1) }
+    if let newer { ledger.counters.countStored(newer, 1) }
   }
 
   /// The notification was rejected and stays with its provider. A copy in the session may still be delivered.
@@ -228,13 +228,13 @@ extension Shard {
 
   mutating func addStored(_ stored: StoredFacts, _ device: Device) {
     device.addStored(stored)
-    ledger.countStored(stored.facts, 1)
+    ledger.counters.countStored(stored.facts, 1)
   }
 
   /// The notification in the slot, with that order of acceptance, has ended.
   mutating func endStored(_ slot: MailboxSlot, order: UInt64, _ device: Device) {
     guard let stored = device.storedFacts(slot), stored.order == order else { return }
     _ = device.removeStored(slot)
-    ledger.countStored(stored, -1)
+    ledger.counters.countStored(stored, -1)
   }
 }

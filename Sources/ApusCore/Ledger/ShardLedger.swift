@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// What became of one shard's notifications: the counters, the lines for the ledger, and the traces of superseded
+/// Records what happens to a shard's notifications: in counters, in lines for the ledger, and in traces of superseded
 /// notifications.
 ///
 /// Every state is noted here and nowhere else, so that counters and lines agree.
@@ -97,12 +97,7 @@ package struct ShardLedger {
   /// `takeDurableCounters` was called for, and call it after that.
   package mutating func takeTraces(_ body: (SupersededTrace) -> Void) { traces.seal(body) }
 
-  // MARK: Stored notifications
-
-  /// A notification was stored (1), or removed from the store (-1).
-  mutating func countStored(_ facts: NotificationFacts, _ change: Int64) {
-    counters.countStored(facts, change)
-  }
+  // MARK: Durable counters
 
   /// Calls `body` for each topic whose counters changed since the last call, with the values that must survive a crash
   /// once `entries`, just sealed, are written. Write them with the same group.
