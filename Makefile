@@ -19,9 +19,11 @@ TIMES ?= 5
 # Seconds of simulations, and simulated hours of traffic in each.
 DURATION ?= 60
 HOURS ?= 0.5
+# Seconds of random walks before them.
+WALKING ?= 15
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run test docs sim screenshots lint format fuzz crash burst clean setup
+.PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst clean setup
 .PHONY: bench allocations
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
@@ -42,10 +44,15 @@ run: release ## Run a service with a device and send it a push (ONCE=1 stops aft
 	@scripts/run.sh
 
 # `swift build` comes first, so that a failed build is not reported as a failed test.
+check: ## Build and run the tests of everything that does no I/O, in less than a minute
+	@scripts/setup.sh build
+	APUS_PURE=1 swift build --build-tests --scratch-path .build/check
+	@scripts/test.py --build .build/check $(if $(FILTER),'$(FILTER)')
+
 test: ## Build and run all tests (FILTER=name runs some)
 	@scripts/setup.sh test
 	swift build --build-tests $(CHECKED)
-	@scripts/test.sh $(if $(FILTER),'$(FILTER)')
+	@scripts/test.py $(if $(FILTER),'$(FILTER)')
 
 docs: setup ## Make pages of the libraries' documentation (.build/docs)
 	@scripts/docs.sh
@@ -53,6 +60,7 @@ docs: setup ## Make pages of the libraries' documentation (.build/docs)
 sim: ## Simulate one world after the other (DURATION=60 seconds, HOURS=0.5 simulated in each, SEED=1 to begin with)
 	@scripts/setup.sh build
 	swift build $(OPTIMISED) $(CHECKED) --product apus-sim
+	.build/release/apus-sim --walks --duration $(WALKING) $(if $(SEED),--seed $(SEED))
 	.build/release/apus-sim --duration $(DURATION) --hours $(HOURS) $(if $(SEED),--seed $(SEED))
 
 screenshots: release ## Make pictures of the console's views (Documentation/console)

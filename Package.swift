@@ -19,16 +19,13 @@ let strict: [SwiftSetting] = common + [.strictMemorySafety()]
 
 func layer(
   _ name: String, _ dependencies: [Target.Dependency] = [], _ settings: [SwiftSetting] = strict,
-  resources: [Resource]? = nil
+  exclude: [String] = []
 ) -> Target {
-  .target(name: name, dependencies: dependencies, resources: resources, swiftSettings: settings)
+  .target(name: name, dependencies: dependencies, exclude: exclude, swiftSettings: settings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil)
-  -> Target
-{
-  .testTarget(
-    name: name, dependencies: dependencies, resources: resources, swiftSettings: common)
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .testTarget(name: name, dependencies: dependencies, swiftSettings: common)
 }
 
 let package = Package(
@@ -54,13 +51,17 @@ let package = Package(
     .target(name: "CShims", dependencies: ["COpenSSL"]),
     // What the store's engine offers only in C++: a logger of ours, and leaving out a table that is lost.
     .target(name: "CEngineLog"),
+    // Files that the programs contain.
+    .target(name: "CEmbedded"),
 
     // L0: vocabulary and bytes.
     layer("ApusModel"),
     layer("ApusRandom"),
+    layer("ApusEmbedded", ["CEmbedded"]),
     layer("ApusWire", ["ApusModel"]),
     // L1: decisions.
     layer("ApusCore", ["ApusModel", "ApusWire"]),
+    layer("ApusWalks", ["ApusModel", "ApusRandom", "ApusCore"]),
     // L2: bytes in, bytes and events out, over C.
     layer("ApusTLS", ["ApusModel", "COpenSSL", "CShims"]),
     layer("ApusHTTP2", ["ApusModel", "CNGHTTP2", "CShims"]),
@@ -70,8 +71,7 @@ let package = Package(
     layer("ApusLoop", ["CUV"]),
     layer("ApusStore", ["ApusModel", "ApusWire", "ApusThread", "CRocksDB", "CEngineLog"]),
     layer("ApusWeb", ["ApusThread", "CMicroHTTPD", "CCurl"]),
-    // The page, as bytes: a target of its own, so that it is compiled when it changes and only then.
-    layer("ApusConsole", resources: [.embedInCode("Assets")]),
+    layer("ApusConsole", ["ApusEmbedded"], exclude: ["Assets"]),
     layer("ApusLog", ["ApusModel", "ApusLoop"]),
     // L4: the control plane, which commands use without a service.
     layer(
@@ -87,8 +87,8 @@ let package = Package(
       "ApusAdmin",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
-        "ApusStore", "ApusWeb", "ApusThread", "ApusDirectory", "ApusEnrolment",
-      ], resources: [.embedInCode("openapi.json")]),
+        "ApusStore", "ApusWeb", "ApusThread", "ApusDirectory", "ApusEnrolment", "ApusEmbedded",
+      ], exclude: ["openapi.json"]),
     // L5: drivers.
     layer(
       "ApusServer",
@@ -115,8 +115,8 @@ let package = Package(
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb",
         "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusClient",
-        "ApusDevice", "ApusConsole", "ApusRandom", "ApusThread",
-      ], resources: [.embedInCode("API/openapi.json")]),
+        "ApusDevice", "ApusConsole", "ApusRandom", "ApusThread", "ApusEmbedded",
+      ], exclude: ["API/openapi.json"]),
     // L6: thin executables, and what of them is pure.
     layer("ApusCommand", ["ApusModel", "ApusWire"]),
     .executableTarget(
@@ -135,7 +135,7 @@ let package = Package(
       ],
       swiftSettings: strict),
     .executableTarget(
-      name: "apus-sim", dependencies: ["ApusTesting"], swiftSettings: strict),
+      name: "apus-sim", dependencies: ["ApusTesting", "ApusWalks"], swiftSettings: strict),
 
     // Faults of the disk, in a test's own process. A program that this is linked into has it between itself and the C
     // library, so that nothing but tests may depend on it.
@@ -151,7 +151,7 @@ let package = Package(
 
     tests("ApusModelTests", ["ApusModel"]),
     tests("ApusWireTests", ["ApusWire", "ApusModel", "ApusRandom", "CourierVectors"]),
-    tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusRandom", "ApusWire"]),
+    tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusRandom", "ApusWalks", "ApusWire"]),
     tests("ApusTLSTests", ["ApusTLS", "ApusModel", "ApusRandom", "COpenSSL", "CShims"]),
     tests(
       "ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusRandom", "ApusTesting", "CNGHTTP2"]),
@@ -162,7 +162,7 @@ let package = Package(
       "ApusServerTests",
       [
         "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusTesting",
-        "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
+        "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2", "ApusEmbedded",
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice", "CourierVectors",
         "DiskFaults", "ApusRandom",
       ]),
@@ -194,7 +194,7 @@ let package = Package(
       [
         "ApusDev", "ApusClient", "ApusModel", "ApusWire", "ApusLog", "ApusDirectory",
         "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusWeb", "ApusTrust",
-        "ApusTLS", "ApusLoop", "ApusTesting",
+        "ApusTLS", "ApusLoop", "ApusTesting", "ApusEmbedded",
       ]),
     tests("SimulationTests", ["ApusTesting"]),
     .testTarget(
@@ -204,3 +204,13 @@ let package = Package(
   ],
   cxxLanguageStandard: .cxx17
 )
+
+// What needs neither I/O nor a C library, for `make check`.
+if Context.environment["APUS_PURE"] != nil {
+  let pure: Set = [
+    "ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusWalks", "ApusCommand", "CourierVectors",
+    "ApusModelTests", "ApusWireTests", "ApusCoreTests", "ApusCommandTests", "TidyTests",
+  ]
+  package.targets.removeAll { !pure.contains($0.name) }
+  package.products = []
+}

@@ -1,4 +1,5 @@
 import ApusDirectory
+import ApusEmbedded
 import ApusLoop
 import ApusModel
 import ApusWeb
@@ -146,7 +147,7 @@ struct AdminAPI: WebHandler {
     case .overview: return WebResponse(json: AdminOverview(view).json)
     case .describe:
       return WebResponse(
-        200, contentType: "application/json", body: .bytes(PackageResources.openapi_json))
+        200, contentType: "application/json", body: .bytes(EmbeddedFile.adminAPI.bytes))
     default: return WebResponse(200, text: "ok\n")
     }
   }

@@ -46,7 +46,8 @@ extension DataDirectory {
   ///   - service, devices: Existing authorities to use instead of new ones.
   package func initialize(
     names: [String], topic: String, teamName: String, service: OutsideAuthority? = nil,
-    devices: OutsideAuthority? = nil, nowSeconds: Int64
+    devices: OutsideAuthority? = nil, nowSeconds: Int64,
+    rsaKey: () throws -> PrivateKey = makeRSAKey
   ) throws -> ProvisionedService {
     try Files.makeDirectory(path)
     return try changing {
@@ -70,7 +71,8 @@ extension DataDirectory {
       var requests: [String] = []
       if canIssue(as: .service) {
         try issueServerCertificates(
-          names: names, by: authority(.service), chain: serviceChain(), nowSeconds: nowSeconds)
+          names: names, by: authority(.service), chain: serviceChain(), nowSeconds: nowSeconds,
+          rsaKey: rsaKey)
       } else {
         requests = try requestServerCertificates(names: names)
       }
@@ -100,11 +102,12 @@ extension DataDirectory {
   ///
   /// - Parameter chain: The certificates that lead to an authority known to clients, as PEM.
   func issueServerCertificates(
-    names: [String], by authority: CertificateAuthority, chain: String, nowSeconds: Int64
+    names: [String], by authority: CertificateAuthority, chain: String, nowSeconds: Int64,
+    rsaKey: () throws -> PrivateKey = makeRSAKey
   ) throws {
     for (files, key) in [
       (serverFiles, try PrivateKey.generateP256()),
-      (serverRSAFiles, try PrivateKey.generateRSA(bits: 2048)),
+      (serverRSAFiles, try rsaKey()),
     ] {
       let certificate = try authority.issueServer(
         names: names, publicKey: key.publicKey,
@@ -113,6 +116,8 @@ extension DataDirectory {
       try Files.write(key.pkcs8PEM, to: files.key, isPrivate: true)
     }
   }
+
+  package static func makeRSAKey() throws -> PrivateKey { try .generateRSA(bits: 2048) }
 
   func savePrivateKey(_ key: PrivateKey, as id: ShortID) throws {
     try Files.write(key.pkcs8PEM, to: privateKey(id), isPrivate: true)

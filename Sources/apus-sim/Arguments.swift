@@ -10,6 +10,8 @@ struct Arguments {
   private(set) var seconds = 1800
   /// Real seconds for which to run consecutive seeds; nil to run one seed.
   private(set) var durationSeconds: Int?
+  /// Whether to take random walks on a shard instead.
+  private(set) var walks = false
   private(set) var canary: SimulationCanary?
   private(set) var printsTrace = false
   private(set) var asksForHelp = false
@@ -20,6 +22,7 @@ struct Arguments {
       --seed N        the seed of the first world (default: a random one)
       --hours H       simulated hours of traffic (default: 0.5)
       --duration S    continue with the following seeds for S seconds
+      --walks         only walk: one shard, its disk and its devices, 300 random steps for each seed
       --trace         print the last events, even if no law was broken
       --canary NAME   break a rule deliberately: \
     \(SimulationCanary.allCases.map(\.rawValue).joined(separator: ", "))
@@ -39,6 +42,7 @@ struct Arguments {
       case "--duration": durationSeconds = try Self.value({ Int($0) }, of: word, &rest)
       case "--canary":
         canary = try Self.value(SimulationCanary.init(rawValue:), of: word, &rest)
+      case "--walks": walks = true
       case "--trace": printsTrace = true
       case "--help", "-h": asksForHelp = true
       default: throw Fault(description: "unknown option \"\(word)\"; see apus-sim --help")

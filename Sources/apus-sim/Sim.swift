@@ -1,4 +1,5 @@
 import ApusTesting
+import ApusWalks
 import Glibc
 
 /// `apus-sim`: runs simulations of the whole service, one seed after the other, and reports broken laws.
@@ -8,7 +9,7 @@ struct Sim {
     do {
       let arguments = try Arguments(Array(CommandLine.arguments.dropFirst()))
       if arguments.asksForHelp { return print(Arguments.help) }
-      exit(try run(arguments) ? 0 : 1)
+      exit(try (arguments.walks ? walk(arguments) : run(arguments)) ? 0 : 1)
     } catch {
       report("apus-sim: \(error)")
       exit(2)
@@ -18,8 +19,8 @@ struct Sim {
   /// Returns true if no law was broken.
   private static func run(_ arguments: Arguments) throws -> Bool {
     var totals = Totals()
-    var seed = arguments.seed ?? UInt64(bitPattern: Int64(time(nil))) &* 1_000_000
-    let end = arguments.durationSeconds.map { time(nil) + $0 }
+    var seed = arguments.firstSeed
+    let end = arguments.endSeconds
     repeat {
       let outcome = try Simulation(arguments.options(seed: seed)).run()
       totals.add(outcome)
@@ -28,6 +29,24 @@ struct Sim {
       seed &+= 1
     } while end.map { time(nil) < $0 } ?? false
     if arguments.durationSeconds != nil { print(totals.text) }
+    return true
+  }
+
+  private static let stepsOfWalk = 300
+
+  private static func walk(_ arguments: Arguments) -> Bool {
+    var seed = arguments.firstSeed
+    var walks = 0
+    let end = arguments.endSeconds
+    repeat {
+      if let fault = ShardWalk(seed: seed, steps: stepsOfWalk).fault {
+        print("broken: \(fault)\nrepeat: apus-sim --walks --seed \(seed)")
+        return false
+      }
+      walks += 1
+      seed &+= 1
+    } while end.map { time(nil) < $0 } ?? false
+    print("\(walks) walks of \(stepsOfWalk) steps, no law broken")
     return true
   }
 
@@ -47,6 +66,14 @@ struct Sim {
     var bytes = Array((text + "\n").utf8)
     _ = unsafe write(STDERR_FILENO, &bytes, bytes.count)
   }
+}
+
+extension Arguments {
+  /// A random one if none is given.
+  fileprivate var firstSeed: UInt64 { seed ?? UInt64(bitPattern: Int64(time(nil))) &* 1_000_000 }
+
+  /// When to take no further seed, Unix seconds; nil to take only one.
+  fileprivate var endSeconds: Int? { durationSeconds.map { time(nil) + $0 } }
 }
 
 extension Simulation.Report {

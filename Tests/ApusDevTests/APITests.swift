@@ -1,3 +1,4 @@
+import ApusEmbedded
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -11,7 +12,7 @@ import Testing
 @Suite("The API of the development service", .serialized)
 struct APITests {
   private static func document() throws -> JSONValue {
-    let bytes = PackageResources.openapi_json
+    let bytes = EmbeddedFile.devAPI.bytes
     return try JSONValue(parsing: bytes.span)
   }
 
@@ -42,7 +43,7 @@ struct APITests {
   @Test("The description's references and enumerations are valid")
   func references() async throws {
     let document = try Self.document()
-    let text = String(decoding: PackageResources.openapi_json, as: UTF8.self)
+    let text = String(decoding: EmbeddedFile.devAPI.bytes, as: UTF8.self)
     for match in text.matches(of: /"#\/components\/(\w+)\/(\w+)"/) {
       let (kind, name) = (String(match.1), String(match.2))
       #expect(document["components"]?[kind]?[name] != nil, "\(kind)/\(name)")

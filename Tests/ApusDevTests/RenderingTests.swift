@@ -1,3 +1,4 @@
+import ApusEmbedded
 import ApusModel
 import ApusWire
 import Testing
@@ -21,7 +22,7 @@ struct RenderingTests {
 
   @Test("It has the members of the description")
   func members() throws {
-    let description = PackageResources.openapi_json
+    let description = EmbeddedFile.devAPI.bytes
     let document = try JSONValue(parsing: description.span)
     let schema = document["components"]?["schemas"]?["Rendering"]?["properties"]
     let written = try json(Self.payload).object?.members.map(\.key)

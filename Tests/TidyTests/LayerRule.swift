@@ -25,15 +25,18 @@ enum LayerRule {
     "CUV": Layer(),
     "CRocksDB": Layer(),
     "CEngineLog": Layer(),
+    "CEmbedded": Layer(),
     "CMicroHTTPD": Layer(),
     "CCurl": Layer(),
     "CShims": Layer(own: ["COpenSSL"]),
-    // Vocabulary and bytes.
+    // Vocabulary and bytes; files that the programs contain.
+    "ApusEmbedded": Layer(own: ["CEmbedded"], mayBeUnsafe: true),
     "ApusModel": Layer(),
     "ApusRandom": Layer(),
     "ApusWire": Layer(own: ["ApusModel"]),
     // Decisions.
     "ApusCore": Layer(own: ["ApusModel", "ApusWire"]),
+    "ApusWalks": Layer(own: ["ApusModel", "ApusRandom", "ApusCore"]),
     // Bytes in, bytes and events out, over C.
     "ApusTLS": Layer(
       own: ["ApusModel", "COpenSSL", "CShims"], system: effects, mayBeUnsafe: true),
@@ -49,8 +52,7 @@ enum LayerRule {
       mayBeUnsafe: true),
     "ApusWeb": Layer(
       own: ["ApusThread", "CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
-    // The page, as bytes.
-    "ApusConsole": Layer(),
+    "ApusConsole": Layer(own: ["ApusEmbedded"]),
     "ApusLog": Layer(own: ["ApusModel", "ApusLoop"], system: effects, mayBeUnsafe: true),
     // The control plane: what commands need of a data directory, and the administration.
     "ApusDirectory": Layer(
@@ -61,7 +63,8 @@ enum LayerRule {
       mayBeUnsafe: true),
     "ApusAdmin": Layer(
       own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop", "ApusStore", "ApusWeb", "ApusThread"])
-        .union(["ApusLog", "ApusDirectory", "ApusEnrolment"]), system: effects, mayBeUnsafe: true),
+        .union(["ApusLog", "ApusDirectory", "ApusEnrolment", "ApusEmbedded"]), system: effects,
+      mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(
       own: pure.union(bytes).union(control).union(["ApusLoop", "ApusStore", "ApusThread"]),
@@ -80,7 +83,7 @@ enum LayerRule {
     "ApusDev": Layer(
       own: pure.union(control).union([
         "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
-        "ApusConsole", "ApusRandom", "ApusThread",
+        "ApusConsole", "ApusRandom", "ApusThread", "ApusEmbedded",
       ]), system: effects, mayBeUnsafe: true),
     // Executables, and their pure parts.
     "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
@@ -95,7 +98,7 @@ enum LayerRule {
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusStore", "ApusTLS",
         "ApusTrust", "ApusClient", "ApusDevice", "ApusRandom",
       ], system: effects, mayBeUnsafe: true),
-    "apus-sim": Layer(own: ["ApusTesting"], system: effects, mayBeUnsafe: true),
+    "apus-sim": Layer(own: ["ApusTesting", "ApusWalks"], system: effects, mayBeUnsafe: true),
   ]
 
   /// The imports of a file. `import struct A.B` and `@_exported public import A` name module A.

@@ -38,7 +38,7 @@ package final class Device {
   /// Writes of this device that are not yet durable, deletions included.
   package var pendingWrites = 0
   /// Those of them that linger in the group; see `CommitGroup`.
-  var lingeringWrites = 0
+  package internal(set) var lingeringWrites = 0
   /// Counts changes of `registration`; the store lags behind.
   package var recordVersion: UInt64 = 0
   package var durableRecordVersion: UInt64 = 0
@@ -73,15 +73,15 @@ package final class Device {
   /// store.
   var writtenOrders: [MailboxSlot: UInt64] = [:]
   /// The drain that its connection waits for. A drain requested by an earlier connection does not count.
-  var drain = Drain.none
-  enum Drain: Equatable {
+  package internal(set) var drain = Drain.none
+  package enum Drain: Equatable {
     case none
     case waiting(group: UInt64)
     case due
   }
   /// Whether it is in the list of devices with a retry pending, and whether that is a drain.
   var awaitsRetry = false
-  var mustDrainAgain = false
+  package internal(set) var mustDrainAgain = false
   /// Whether it is in the worker's list of sessions that have something to send.
   package var isDirty = false
 
@@ -179,7 +179,7 @@ package final class Device {
   }
 
   /// The notification in the slot of the store, unless it has ended.
-  func stored(_ slot: MailboxSlot) -> StoredFacts? {
+  package func stored(_ slot: MailboxSlot) -> StoredFacts? {
     place(of: slot).map { stored[$0] }
   }
 

@@ -49,7 +49,7 @@ package struct StoredFacts: Sendable, Hashable {
 
 extension Notification {
   /// Its slot in the store, or the one that it gets with the group being written.
-  var slot: MailboxSlot { MailboxSlot(topic: claims.topic, index: slotIndex) }
+  package var slot: MailboxSlot { MailboxSlot(topic: claims.topic, index: slotIndex) }
 
   package var storedFacts: StoredFacts {
     let collapseID = collapseID

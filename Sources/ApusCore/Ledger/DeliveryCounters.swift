@@ -36,6 +36,17 @@ package struct DeliveryCounters {
     return states
   }
 
+  /// The total of one state over all topics.
+  package subscript(state: DeliveryState) -> UInt64 {
+    var total: UInt64 = 0
+    var index = Int(state.rawValue) * TopicCounters.stateStride
+    while index < cells.count {
+      for cell in cells[index..<index + TopicCounters.stateStride] { total &+= cell }
+      index += TopicCounters.cellCount
+    }
+    return total
+  }
+
   /// Whether anything changed since `takeChanged`.
   package var hasChanged: Bool { !changed.isEmpty }
 

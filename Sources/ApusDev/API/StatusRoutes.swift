@@ -1,4 +1,5 @@
 import ApusAdmin
+import ApusEmbedded
 import ApusLoop
 import ApusModel
 import ApusWeb
@@ -16,7 +17,7 @@ struct StatusRoutes {
     case .asset: return try asset(input.parameter())
     case .describe:
       return WebResponse(
-        200, contentType: "application/json", body: .bytes(PackageResources.openapi_json))
+        200, contentType: "application/json", body: .bytes(EmbeddedFile.devAPI.bytes))
     case .health: return WebResponse(200, text: "ok\n")
     case .events: return try events(input)
     case .clock: return clock()

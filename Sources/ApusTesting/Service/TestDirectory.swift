@@ -49,7 +49,7 @@ package final class TestDirectory: Sendable {
     try Files.makeDirectory(data.path)
     let made = try data.initialize(
       names: ["localhost", "127.0.0.1", "::1"], topic: Self.topic, teamName: "Example",
-      nowSeconds: now)
+      nowSeconds: now, rsaKey: { try Self.rsaKey.get() })
     let key = ProviderKeyPair(
       id: made.keyID, team: made.teamID,
       key: try PrivateKey(pem: Files.readText(data.privateKey(made.keyID))))
@@ -75,6 +75,9 @@ package final class TestDirectory: Sendable {
     try addRecords()
     _ = try data.trust(generation: 1, allowsES512: false)
   }
+
+  /// Shared by all directories, because generating one takes up to a second.
+  private static let rsaKey = Result { try DataDirectory.makeRSAKey() }
 
   private func addRecords() throws {
     var records = try data.records()

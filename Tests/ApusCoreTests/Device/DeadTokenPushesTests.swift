@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWalks
 import Testing
 
 struct DeadTokenPushesTests: ShardSuite {

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWalks
 import Testing
 
 /// The events that the ledger gets for a notification in each case, in order.
@@ -361,11 +362,7 @@ struct LedgerTests: ShardSuite {
   @Test("On the binary interface, a push to a dead token is received and discarded")
   func unregistered() throws {
     let notification = model.take()
-    model.fill(
-      notification, 1,
-      ShardModel.Letter(
-        slot: ShardModel.Slot(device: device.key, topic: topic), mayBeStored: false,
-        expirationSeconds: 0, priority: .immediate, payloadBytes: 1))
+    model.fill(notification, 1, .volatile(to: device.key, topic))
     notification.claims.generation = 1
     notification.interface = .binary
     model.shard.submit(

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWalks
 import Testing
 
 /// A device that is slower than its providers.

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWalks
 import Testing
 
 /// An excessive provider, and wrong clocks, do not affect others.

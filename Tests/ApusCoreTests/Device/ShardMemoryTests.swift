@@ -1,4 +1,5 @@
 import ApusModel
+import ApusWalks
 import Testing
 
 @testable import ApusCore

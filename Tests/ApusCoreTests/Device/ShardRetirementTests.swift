@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWalks
 import Testing
 
 /// The handling of a retired device and of notifications for it.

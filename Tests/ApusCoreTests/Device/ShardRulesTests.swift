@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWalks
 import Testing
 
 /// Replacing, background pushes and waiting for power, one rule at a time.

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWalks
 import Testing
 
 /// Shared by the shard suites: one device, one app, and operations on them.
@@ -27,6 +28,7 @@ extension ShardSuite {
   }
 
   func setPower(_ power: PowerState) {
+    model.known = nil
     model.shard.setPower(power, device, loopMilliseconds: model.loopMilliseconds)
   }
 

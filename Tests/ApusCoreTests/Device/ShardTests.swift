@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWalks
 import Testing
 
 /// Guarantees for devices and providers, one rule of the courier at a time.
@@ -467,11 +468,7 @@ struct ShardTests: ShardSuite {
   func rejection(generation: UInt16 = 0, _ topic: TopicKey) -> Rejection? {
     model.lastOrder += 1
     let notification = model.take()
-    model.fill(
-      notification, model.lastOrder,
-      ShardModel.Letter(
-        slot: ShardModel.Slot(device: device.key, topic: topic), mayBeStored: false,
-        expirationSeconds: 0, priority: .immediate, payloadBytes: 1))
+    model.fill(notification, model.lastOrder, .volatile(to: device.key, topic))
     notification.claims.generation = generation
     model.shard.submit(
       notification, answer: Answer(worker: 1, slot: 1, generation: 1), device: device,

@@ -1,4 +1,5 @@
 import ApusCore
+import ApusEmbedded
 import ApusModel
 import ApusTesting
 import ApusWeb
@@ -13,7 +14,7 @@ import Testing
 @Suite("Operations of the administration API")
 struct AdminAPITests {
   private func document() throws -> JSONValue {
-    let bytes = PackageResources.openapi_json
+    let bytes = EmbeddedFile.adminAPI.bytes
     return try JSONValue(parsing: bytes.span)
   }
 
@@ -40,7 +41,7 @@ struct AdminAPITests {
   @Test("The description's references resolve, and its reasons are complete")
   func references() throws {
     let document = try document()
-    let text = String(decoding: PackageResources.openapi_json, as: UTF8.self)
+    let text = String(decoding: EmbeddedFile.adminAPI.bytes, as: UTF8.self)
     for match in text.matches(of: /"#\/components\/(\w+)\/(\w+)"/) {
       let (kind, name) = (String(match.1), String(match.2))
       #expect(document["components"]?[kind]?[name] != nil, "\(kind)/\(name)")

@@ -1,10 +1,10 @@
-import ApusCore
-import ApusModel
+package import ApusCore
+package import ApusModel
 
 extension ShardModel {
   // MARK: Group commit
 
-  func seal(all: Bool = false, trimming: Bool = true) {
+  package func seal(all: Bool = false, trimming: Bool = true) {
     guard sealed == nil else { return }
     settleDoubts()
     if trimming { shard.trimGroup() }
@@ -58,7 +58,7 @@ extension ShardModel {
   }
 
   /// The disk has the group; the shard is told later.
-  func write() {
+  package func write() {
     guard var group = sealed, !group.isOnDisk else { return }
     group.isOnDisk = true
     sealed = group
@@ -82,7 +82,7 @@ extension ShardModel {
   }
 
   /// `keeps`: the disk has kept a group that is reported to the shard as failed.
-  func commit(succeeded: Bool = true, keeps: Bool = false) {
+  package func commit(succeeded: Bool = true, keeps: Bool = false) {
     if succeeded || keeps { write() }
     guard let group = sealed else { return }
     // A group on the disk has not failed, unless it is reported so.
@@ -143,7 +143,7 @@ extension ShardModel {
     if !isMerged, newer.count < retention(older.slot.topic) { fault("\(order) is not outdated") }
   }
 
-  func noteDurable(_ counters: [TopicCounters]) {
+  package func noteDurable(_ counters: [TopicCounters]) {
     for counters in counters {
       let topic = Slot.Topic(topic: counters.topic, environment: counters.environment)
       durable[topic] = counters
@@ -167,27 +167,27 @@ extension ShardModel {
     }
   }
 
-  func isGroupDue(inMilliseconds milliseconds: UInt64) -> Bool {
+  package func isGroupDue(inMilliseconds milliseconds: UInt64) -> Bool {
     shard.isGroupDue(nowMilliseconds: loopMilliseconds + milliseconds)
   }
 
-  var isGroupEmpty: Bool { shard.isGroupEmpty }
+  package var isGroupEmpty: Bool { shard.isGroupEmpty }
 
   /// Reads the stored notifications of a loaded device, as its owner does.
-  func loadStored(_ device: Device) {
+  package func loadStored(_ device: Device) {
     guard !device.knowsStored else { return }
     device.loadStored(stored(device))
     for stored in device.stored { ends[stored.facts.order] = nil }
   }
 
   /// The stored notifications of the device, oldest first.
-  func stored(_ device: Device) -> [StoredFacts] {
+  package func stored(_ device: Device) -> [StoredFacts] {
     store.filter { $0.key.device == device.key }.sorted { $0.value < $1.value }
       .compactMap { slot, order in notification(order, at: slot)?.storedFacts }
   }
 
   /// A notification as read from the store.
-  func notification(_ order: UInt64, at slot: Slot) -> Notification? {
+  package func notification(_ order: UInt64, at slot: Slot) -> Notification? {
     letters[order].map { letter in
       let notification = Notification()
       fill(notification, order, letter)
@@ -197,12 +197,12 @@ extension ShardModel {
   }
 
   /// Whether the disk has the notification without the shard having been told.
-  func isOnlyOnDisk(_ order: UInt64) -> Bool {
+  package func isOnlyOnDisk(_ order: UInt64) -> Bool {
     sealed?.isOnDisk == true && sealed?.writes.contains { $0.order == order } == true
   }
 
   /// The store reports its rows, and the device's owner ends expired ones.
-  func comeBy(_ device: Device) {
+  package func comeBy(_ device: Device) {
     guard device.pendingWrites == 0 else { return }
     loadStored(device)
     let session = inSession()
@@ -214,13 +214,13 @@ extension ShardModel {
   }
 
   /// A device not used for long is unloaded, and read again when needed.
-  func forget(_ device: Device) {
+  package func forget(_ device: Device) {
     if device.session == nil, device.pendingWrites == 0 { device.forgetStored() }
   }
 
   // MARK: Draining
 
-  func drain() {
+  package func drain() {
     while !shard.drains.isEmpty {
       let devices = shard.drains
       shard.drains.removeAll()
@@ -283,7 +283,7 @@ extension ShardModel {
   // MARK: A whole cycle
 
   /// Disconnects, writes everything, reconnects and receives what was stored.
-  func cycle(_ device: Device) {
+  package func cycle(_ device: Device) {
     endRetirement(device)
     settleDoubts()
     var expected: [TopicKey: [UInt64]] = [:]
@@ -361,7 +361,7 @@ extension ShardModel {
   }
 
   /// Writes everything and then reads everything possible.
-  func settle() {
+  package func settle() {
     for _ in 0..<4 {
       commit()
       drain()

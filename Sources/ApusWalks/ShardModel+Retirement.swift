@@ -1,9 +1,9 @@
-import ApusCore
+package import ApusCore
 import ApusModel
 
 extension ShardModel {
   /// The operator retires a device now.
-  func retire(_ device: Device) {
+  package func retire(_ device: Device) {
     var unwritten: Set<UInt64> = []
     device.session?.forEach {
       if $0.storage == .gathering { unwritten.insert($0.notification.order) }
@@ -17,10 +17,10 @@ extension ShardModel {
   }
 
   /// The operator takes the retirement back.
-  func reinstate(_ device: Device) { device.retiredMilliseconds = nil }
+  package func reinstate(_ device: Device) { device.retiredMilliseconds = nil }
 
   /// Handles a retired device among `drains`.
-  func purge(_ device: Device) {
+  package func purge(_ device: Device) {
     loadStored(device)
     let found = store.filter { $0.key.device == device.key }
     let before = count(.discardedTokenUnregistered)
@@ -34,7 +34,7 @@ extension ShardModel {
   }
 
   /// Purges a retired device, and makes it an ordinary one again.
-  func endRetirement(_ device: Device) {
+  package func endRetirement(_ device: Device) {
     guard device.retiredMilliseconds != nil else { return }
     settle()
     check()

@@ -3,7 +3,7 @@ import ApusModel
 
 extension ShardModel {
   /// The service is killed and started again: only what was written remains.
-  func crash() {
+  package func crash() {
     if let sealed, sealed.isOnDisk { noteDurable(sealed.counters) }
     checkEnds()
     restart()
@@ -55,7 +55,7 @@ extension ShardModel {
   }
 
   /// The notifications that have ended according to the lines in the group being sealed.
-  func endsBySeal() -> Set<UInt64> {
+  package func endsBySeal() -> Set<UInt64> {
     var ended = Set(states.filter { $0.value.last?.isTerminal == true }.keys)
     for event in shard.ledger.events {
       if event.state.isTerminal {

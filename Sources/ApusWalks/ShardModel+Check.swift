@@ -1,11 +1,10 @@
+import ApusCore
 import ApusModel
-
-@testable import ApusCore
 
 extension ShardModel {
   // MARK: What must hold at any time
 
-  func check() {
+  package func check() {
     noteAdmitted()
     var session: [UInt64: Delivery] = [:]
     var seen: [ObjectIdentifier: UInt64] = [:]
@@ -75,7 +74,7 @@ extension ShardModel {
   }
 
   /// The events describe each notification, the counters are their sum, and both agree with what happened.
-  func checkLedger() {
+  package func checkLedger() {
     for event in shard.ledger.events {
       let order = event.facts.order
       let known = states[order] ?? []
@@ -94,6 +93,7 @@ extension ShardModel {
       }
     }
     shard.ledger.events.removeAll()
+    seenEvents = 0
     if pending != live {
       fault(
         "\(pending.subtracting(live).sorted()) have ended without an event, "

@@ -3,7 +3,7 @@ import ApusModel
 
 extension ShardModel {
   /// Tells the shard what the disk kept of failed groups, as its driver does before sealing a group.
-  func settleDoubts() {
+  package func settleDoubts() {
     guard sealed == nil, shard.doubt != nil else { return }
     let first = shard.ledger.events.count
     var found: [UInt64] = []

@@ -1,17 +1,17 @@
-import ApusCore
-import ApusModel
+package import ApusCore
+package import ApusModel
 
 extension ShardModel {
   // MARK: Devices
 
-  func connect(_ device: Device) {
+  package func connect(_ device: Device) {
     if device.session != nil { disconnect(device) }
     shard.connect(device, slot: 1)
     unanswered[device.key] = [:]
     filtered.remove(device.key)
   }
 
-  func disconnect(_ device: Device) {
+  package func disconnect(_ device: Device) {
     var left: [Delivery] = []
     device.session?.forEach { left.append($0) }
     let poison = noteLost(device, left)
@@ -53,25 +53,25 @@ extension ShardModel {
     return poison
   }
 
-  func retention(_ topic: TopicKey) -> Int { shard.slots.retentions[topic.app] ?? 1 }
+  package func retention(_ topic: TopicKey) -> Int { shard.slots.retentions[topic.app] ?? 1 }
 
-  func filter(_ device: Device, _ lists: [TopicKey: TopicState]) {
+  package func filter(_ device: Device, _ lists: [TopicKey: TopicState]) {
     shard.filter(device, lists: lists, nowMilliseconds: wallMilliseconds)
     if device.session != nil { filtered.insert(device.key) }
     takeVerdicts(allowed: [], "filter")
   }
 
-  func filterAll(_ device: Device, _ state: TopicState = .enabled) {
+  package func filterAll(_ device: Device, _ state: TopicState = .enabled) {
     filter(device, Dictionary(uniqueKeysWithValues: Self.topics.map { ($0, state) }))
   }
 
   /// Sends one notification; returns its order.
   @discardableResult
-  func send(_ device: Device) -> UInt64? {
+  package func send(_ device: Device) -> UInt64? {
     let bytes = bytesInFlight(device)
     let expired = count(.expired)
     let replaced = count(.replaced)
-    let before = inSession()
+    let before = takeKnown()
     guard
       let delivery = shard.nextToSend(
         device, nowSeconds: wallSeconds, loopMilliseconds: loopMilliseconds)
@@ -82,6 +82,11 @@ extension ShardModel {
     expire(before, expired: count(.expired) - expired, replaced: count(.replaced) - replaced)
     let notification = delivery.notification
     let order = notification.order
+    if notification.isFromStorage {
+      sentFromStorage.insert(order)
+    } else {
+      sentFromStorage.remove(order)
+    }
     let topic = notification.claims.topic
     if !filtered.contains(device.key) { fault("\(order) is sent before the filter") }
     if device.registration[topic]?.state.flows != true {
@@ -110,11 +115,16 @@ extension ShardModel {
   /// Handles notifications found expired instead of being sent. Held-back ones may enter and replace others, or be
   /// replaced at once.
   private func expire(
-    _ before: [UInt64: Delivery], expired expected: UInt64, replaced: UInt64
+    _ before: Set<UInt64>, expired expected: UInt64, replaced: UInt64
   ) {
+    if expected == 0, replaced == 0, heldBack.isEmpty, sessionCount == before.count {
+      takeVerdicts(allowed: [], "send")
+      known = before
+      return
+    }
     let waiting = heldBack
     noteAdmitted()
-    let before = Set(before.keys).union(waiting.subtracting(heldBack))
+    let before = before.union(waiting.subtracting(heldBack))
     // A push may expire although a newer one would have replaced it elsewhere.
     if replaced > 0 {
       noteReplaced(before.filter { letters[$0]?.isReplaceable ?? false }, replaced)
@@ -134,7 +144,7 @@ extension ShardModel {
   }
 
   /// Advances the time for a session that waits for it.
-  func deadlineReached(_ device: Device) {
+  package func deadlineReached(_ device: Device) {
     guard let deadline = device.session?.deadlineMilliseconds, deadline <= loopMilliseconds
     else { return }
     shard.deadlineReached(device, loopMilliseconds: loopMilliseconds)
@@ -144,23 +154,23 @@ extension ShardModel {
     }
   }
 
-  func bytesInFlight(_ device: Device) -> Int {
+  package func bytesInFlight(_ device: Device) -> Int {
     (unanswered[device.key] ?? [:]).values.reduce(0) { $0 + (letters[$1]?.payloadBytes ?? 0) }
   }
 
-  func acknowledge(_ device: Device, messageID: UInt32, status: UInt8 = 0) {
+  package func acknowledge(_ device: Device, messageID: UInt32, status: UInt8 = 0) {
     let counted: [DeliveryState] = [.delivered, .deliveredFromStorage, .refusedByDevice]
-    let before = counted.map(count)
+    var expected = counted.map(count)
     let order = unanswered[device.key]?.removeValue(forKey: messageID)
-    let wasStored = order.flatMap { inSession()[$0]?.notification.isFromStorage }
+    var before = takeKnown()
     shard.acknowledge(
       device, messageID: messageID, status: status, loopMilliseconds: loopMilliseconds)
-    var expected = before
     if let order {
       live.remove(order)
-      expected[status != 0 ? 2 : wasStored == true ? 1 : 0] += 1
+      expected[status != 0 ? 2 : sentFromStorage.remove(order) != nil ? 1 : 0] += 1
     }
     if counted.map(count) != expected { fault("an acknowledgement is counted otherwise") }
     takeVerdicts(allowed: order.map { [$0] } ?? [], "acknowledge")
+    if let order, before.remove(order) != nil, sessionCount == before.count { known = before }
   }
 }

@@ -1,115 +1,129 @@
-import ApusCore
-import ApusModel
+package import ApusCore
+package import ApusModel
 
 /// A shard between a store that is a dictionary and devices that are arrays, driven like by a worker, with its own
 /// records of every notification. Contradictions are added to `faults`.
-final class ShardModel {
-  struct Slot: Hashable {
-    var device: DeviceKey
-    var topic: TopicKey
+package final class ShardModel {
+  package struct Slot: Hashable {
+    package var device: DeviceKey
+    package var topic: TopicKey
     /// The index among the app's slots; 0 if irrelevant.
-    var index: UInt8 = 0
+    package var index: UInt8 = 0
 
-    struct Topic: Hashable {
+    package struct Topic: Hashable {
       var topic: TopicKey
       var environment: Environment
     }
 
-    var counted: Topic { Topic(topic: topic, environment: device.environment) }
+    package var counted: Topic { Topic(topic: topic, environment: device.environment) }
 
     /// All slots of the app.
-    var first: Slot { Slot(device: device, topic: topic) }
+    package var first: Slot { Slot(device: device, topic: topic) }
   }
 
-  struct Letter {
-    var slot: Slot
-    var mayBeStored: Bool
-    var expirationSeconds: Int64
-    var priority: Priority
-    var payloadBytes: Int
+  package struct Letter {
+    package var slot: Slot
+    package var mayBeStored: Bool
+    package var expirationSeconds: Int64
+    package var priority: Priority
+    package var payloadBytes: Int
     /// Empty if there is none.
-    var collapseID = ""
-    var isBackground = false
-    var interface = ProviderInterface.http2
+    package var collapseID = ""
+    package var isBackground = false
+    package var interface = ProviderInterface.http2
     /// Nil until the provider was answered.
-    var isAccepted: Bool?
+    package var isAccepted: Bool?
 
-    var isReplaceable: Bool { isBackground || !collapseID.isEmpty }
+    package var isReplaceable: Bool { isBackground || !collapseID.isEmpty }
+
+    /// A small one that must not be stored.
+    package static func volatile(to device: DeviceKey, _ topic: TopicKey) -> Letter {
+      Letter(
+        slot: Slot(device: device, topic: topic), mayBeStored: false, expirationSeconds: 0,
+        priority: .immediate, payloadBytes: 1)
+    }
   }
 
-  struct Write {
-    var slot: Slot
+  package struct Write {
+    package var slot: Slot
     /// Nil for a deletion.
-    var order: UInt64?
+    package var order: UInt64?
     /// Whether it removes a notification that has not ended, for the put after it.
-    var isEviction = false
+    package var isEviction = false
   }
 
-  struct Group {
-    var number: UInt64
-    var entries: [GroupEntry]
-    var writes: [Write]
+  package struct Group {
+    package var number: UInt64
+    package var entries: [GroupEntry]
+    package var writes: [Write]
     /// Notifications that got no slot beside newer ones.
-    var outdated: Set<UInt64>
-    var counters: [TopicCounters]
-    var traces: [SupersededTrace] = []
+    package var outdated: Set<UInt64>
+    package var counters: [TopicCounters]
+    package var traces: [SupersededTrace] = []
     /// Notifications whose last line for the ledger it has.
-    var lines: Set<UInt64> = []
+    package var lines: Set<UInt64> = []
     /// Notifications whose end the ledger has once the group is written.
-    var ends: Set<UInt64> = []
+    package var ends: Set<UInt64> = []
     /// Whether the disk has it, although the shard does not know.
-    var isOnDisk = false
+    package var isOnDisk = false
   }
 
-  var shard: Shard
-  private(set) var devices: [Device]
-  var faults: [String] = []
+  package var shard: Shard
+  package private(set) var devices: [Device]
+  package var faults: [String] = []
 
   /// Every notification counted as received, by its order.
-  var letters: [UInt64: Letter] = [:]
+  package var letters: [UInt64: Letter] = [:]
+  /// How many of the ledger's events have been looked through for those.
+  package var seenEvents = 0
   /// Those that found their device's queue full and are undecided.
-  var heldBack: Set<UInt64> = []
+  package var heldBack: Set<UInt64> = []
   /// Those whose end is not in the ledger.
-  var live: Set<UInt64> = []
+  package var live: Set<UInt64> = []
   /// The state after a crash.
-  var store: [Slot: UInt64] = [:]
+  package var store: [Slot: UInt64] = [:]
   /// The group being written: one at a time.
-  var sealed: Group?
+  package var sealed: Group?
+  /// The notifications in all sessions, as they were after a notification was submitted, sent or acknowledged; nil
+  /// after everything else. It is why those take no longer the more there are.
+  package var known: Set<UInt64>?
+  /// Those of the notifications sent that came from the store.
+  package var sentFromStorage: Set<UInt64> = []
   /// The unacknowledged notifications of each device.
-  var unanswered: [DeviceKey: [UInt32: UInt64]] = [:]
+  package var unanswered: [DeviceKey: [UInt32: UInt64]] = [:]
   /// The devices that have sent a filter on this connection.
-  var filtered: Set<DeviceKey> = []
+  package var filtered: Set<DeviceKey> = []
   /// Retired devices that are not purged yet.
-  var purging: Set<DeviceKey> = []
+  package var purging: Set<DeviceKey> = []
   /// The newer notification that replaced a waiting one: its answer counts for both.
-  var heirs: [UInt64: UInt64] = [:]
+  package var heirs: [UInt64: UInt64] = [:]
   /// Every notification's states by the shard's events, in order.
-  var states: [UInt64: [DeliveryState]] = [:]
+  package var states: [UInt64: [DeliveryState]] = [:]
   /// Those that were received but have not ended, by the events.
-  var pending: Set<UInt64> = []
+  package var pending: Set<UInt64> = []
   /// Connections that ended before each was acknowledged.
-  var ends: [UInt64: Int] = [:]
+  package var ends: [UInt64: Int] = [:]
   /// Those that lost their slot to a written group that the shard does not know of.
-  var overwritten: Set<UInt64> = []
+  package var overwritten: Set<UInt64> = []
   /// Those that the disk kept from failed groups; the shard does not know.
-  var inDoubt: Set<UInt64> = []
+  package var inDoubt: Set<UInt64> = []
   /// The traces on the disk of notifications that only a session has.
-  var traces: [UInt64: NotificationFacts] = [:]
+  package var traces: [UInt64: NotificationFacts] = [:]
   /// Those left by an earlier run: the first group removes them.
-  var staleTraces: [NotificationFacts] = []
+  package var staleTraces: [NotificationFacts] = []
   /// Notifications whose end is in the ledger on the disk.
-  var durableEnds: Set<UInt64> = []
+  package var durableEnds: Set<UInt64> = []
   /// Notifications that were ever on the disk.
-  var everStored: Set<UInt64> = []
+  package var everStored: Set<UInt64> = []
   /// The counters after a crash.
-  var durable: [Slot.Topic: TopicCounters] = [:]
+  package var durable: [Slot.Topic: TopicCounters] = [:]
 
-  var loopMilliseconds: UInt64 = 1_000
-  var wallMilliseconds: Int64 = 1_700_000_000_000
-  var lastOrder: UInt64 = 100
-  var wallSeconds: Int64 { wallMilliseconds / 1000 }
+  package var loopMilliseconds: UInt64 = 1_000
+  package var wallMilliseconds: Int64 = 1_700_000_000_000
+  package var lastOrder: UInt64 = 100
+  package var wallSeconds: Int64 { wallMilliseconds / 1000 }
 
-  init(devices count: Int = 2, memoryBytes: Int = Limits.memoryMegabytes << 20) {
+  package init(devices count: Int = 2, memoryBytes: Int = Limits.memoryMegabytes << 20) {
     shard = Self.shard(memoryBytes: memoryBytes)
     devices = (0..<count).map { index in
       Device(
@@ -126,8 +140,9 @@ final class ShardModel {
   }
 
   /// A new shard and new devices, as after a start.
-  func renewShard() {
+  package func renewShard() {
     shard = Self.shard(memoryBytes: shard.memory.limitBytes)
+    seenEvents = 0
     devices = devices.map { old in
       let device = Device(key: old.key, registration: old.registration)
       device.retiredMilliseconds = old.retiredMilliseconds
@@ -135,14 +150,14 @@ final class ShardModel {
     }
   }
 
-  static let topics = [
+  package static let topics = [
     TopicKey(app: AppID(1)), TopicKey(app: AppID(1), suffix: .voip), TopicKey(app: AppID(2)),
     TopicKey(app: AppID(3)),
   ]
 
-  func fault(_ text: String) { faults.append(text) }
+  package func fault(_ text: String) { faults.append(text) }
 
-  func inSession() -> [UInt64: Delivery] {
+  package func inSession() -> [UInt64: Delivery] {
     var found: [UInt64: Delivery] = [:]
     for device in devices {
       device.session?.forEach { found[$0.notification.order] = $0 }
@@ -150,8 +165,21 @@ final class ShardModel {
     return found
   }
 
+  package var sessionCount: Int {
+    devices.reduce(0) { $0 + ($1.session.map { $0.queuedCount + $0.inFlightCount } ?? 0) }
+  }
+
+  /// The notifications in all sessions. The caller sets `known` again.
+  package func takeKnown() -> Set<UInt64> {
+    defer { known = nil }
+    if let known, known.count == sessionCount { return known }
+    return Set(inSession().keys)
+  }
+
   /// Records what a newer notification replaced: an earlier one that waited.
-  func noteReplaced(_ before: Set<UInt64>, _ expected: UInt64) {
+  package func noteReplaced(_ before: Set<UInt64>, _ expected: UInt64) {
+    // If one had left the session all the same, `check` would miss it.
+    if expected == 0, sessionCount >= before.count { return }
     let after = inSession()
     var found: UInt64 = 0
     for order in before.sorted() where after[order] == nil {
@@ -180,21 +208,22 @@ final class ShardModel {
     return false
   }
 
-  func count(_ state: DeliveryState) -> UInt64 { shard.ledger.counters.states[Int(state.rawValue)] }
+  package func count(_ state: DeliveryState) -> UInt64 { shard.ledger.counters[state] }
 
   // MARK: Providers
 
   /// Records held-back notifications that are accepted now.
-  func noteAdmitted() {
+  package func noteAdmitted() {
+    defer { seenEvents = shard.ledger.events.count }
     guard !heldBack.isEmpty else { return }
-    for event in shard.ledger.events where event.state == .received {
+    for event in shard.ledger.events[seenEvents...] where event.state == .received {
       if heldBack.remove(event.facts.order) != nil { live.insert(event.facts.order) }
     }
   }
 
   /// The notification's order; nil if it was refused.
   @discardableResult
-  func submit(
+  package func submit(
     _ device: Device, _ topic: TopicKey, priority: Priority = .immediate,
     expiresInSeconds: Int64 = 86_400, payloadBytes: Int = 10, generation: UInt16 = 0,
     collapseID: String = "", isBackground: Bool = false, interface: ProviderInterface = .http2
@@ -212,7 +241,7 @@ final class ShardModel {
     let received = count(.received)
     letters[order] = letter
     let waiting = device.session?.heldBackCount ?? 0
-    let before = inSession()
+    var before = takeKnown()
     let replaced = count(.replaced)
     let isIgnored = device.registration[topic]?.state == .ignored
     let dead = count(.discardedTokenUnregistered)
@@ -238,15 +267,19 @@ final class ShardModel {
       return nil
     }
     live.insert(order)
-    noteReplaced(Set(before.keys), count(.replaced) - replaced)
+    noteReplaced(before, count(.replaced) - replaced)
     let isDead = count(.discardedTokenUnregistered) > dead
     if isDead, interface.refusesDeadTokens { fault("a push to a dead token is accepted") }
     takeVerdicts(allowed: isIgnored || isDead ? [order] : [], "submit")
+    if count(.replaced) == replaced {
+      if sessionCount > before.count { before.insert(order) }
+      known = before
+    }
     return order
   }
 
   /// A notification from the pool, which must be unused.
-  func take() -> Notification {
+  package func take() -> Notification {
     let notification = shard.pool.takeNotification()
     var held = false
     for device in devices {
@@ -257,7 +290,7 @@ final class ShardModel {
     return notification
   }
 
-  func fill(_ notification: Notification, _ order: UInt64, _ letter: Letter) {
+  package func fill(_ notification: Notification, _ order: UInt64, _ letter: Letter) {
     notification.order = order
     notification.claims = TokenClaims(
       device: letter.slot.device.id, topic: letter.slot.topic,
@@ -274,7 +307,8 @@ final class ShardModel {
   }
 
   /// Accepting answers are due only for `allowed`, and for what is not to be stored.
-  func takeVerdicts(allowed: Set<UInt64>, _ verb: String) {
+  package func takeVerdicts(allowed: Set<UInt64>, _ verb: String) {
+    known = nil
     noteAdmitted()
     for verdict in shard.verdicts {
       let order = UInt64(verdict.answer.slot)

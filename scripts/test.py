@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Runs the tests that are built, all or those that match a regular expression, and says which took the most time.
+
+Each process runs its tests one after the other, so that the duration of each is its own. Several processes run side by
+side, because many tests wait for other programs.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# The modules of each process. The last process has those that are in no other.
+PROCESSES = [
+    ["ConsoleTests"],
+    ["InteropTests"],
+    ["ApusDevTests", "ApusClientTests", "ApusDeviceTests"],
+    ["ApusServerTests"],
+    ["ApusCoreTests"],
+]
+SLOWEST = 10
+
+# What is worth showing of the output at once. `↳` explains the line before it.
+SHOWN = re.compile(r"^(✘ Test .* recorded an issue|↳ |error:)|Fatal error|SUMMARY: |^\*\*\* |^💣")
+# The runner's own lines about tests that begin and end.
+QUIET = re.compile(r"^(◇|✔|✘ Suite|✘ Test .* failed after|↳ Testing Library|↳ Target Platform)")
+
+
+class Progress:
+    """What the events of one process say. `log` gets a line for each finished test, `show` one for each suite."""
+
+    def __init__(self, log, show):
+        self.log = log
+        self.show = show
+        self.names = {}  # by the id of a test or suite: its module and title
+        self.suites = set()
+        self.began = {}  # by the id of a test under way
+        self.seconds = {}  # by the id of a finished test
+        self.failed = set()
+        self.has_ended = False
+
+    def add(self, text):
+        record = json.loads(text)
+        payload = record["payload"]
+        if record["kind"] == "test":
+            module = payload["id"].split(".")[0]
+            suite = payload["id"].split("/")[0]
+            title = payload.get("displayName") or payload["name"]
+            self.names[payload["id"]] = (suite if payload["kind"] == "function" else module, title)
+            if payload["kind"] == "suite":
+                self.suites.add(payload["id"])
+            return
+        test, at = payload.get("testID"), payload["instant"]["absolute"]
+        match payload["kind"]:
+            case "testStarted":
+                if test not in self.suites:
+                    self.began[test] = at
+            case "issueRecorded":
+                if not payload.get("issue", {}).get("isKnown") and test:
+                    self.failed.add(test)
+            case "testSkipped":
+                self.names.pop(test, None)
+            case "testEnded":
+                if test in self.suites:
+                    self.show(f"{'✘' if self.has_failed(test) else '✔'} {test}")
+                else:
+                    self.seconds[test] = at - self.began.pop(test)
+                    self.log(self.describe(test))
+            case "runEnded":
+                self.has_ended = True
+
+    def has_failed(self, suite):
+        return any(test.startswith(suite + "/") for test in self.failed)
+
+    def describe(self, test):
+        mark = "✘" if test in self.failed else "✔"
+        return f"{mark} {self.seconds[test]:8.3f} s  {self.title(test)}"
+
+    def title(self, test):
+        suite, title = self.names.get(test, ("", test))
+        return f"{suite} \"{title}\""
+
+    @property
+    def unfinished(self):
+        return [self.title(test) for test in self.began]
+
+
+def slowest(runs):
+    """The lines of the tests that took the most time, the slowest first."""
+    tests = [(seconds, run.describe(test)) for run in runs for test, seconds in run.seconds.items()]
+    return [line for _, line in sorted(tests, reverse=True)[:SLOWEST]]
+
+
+def verdict(runs, seconds, good):
+    """One line in the runner's own form, for all processes together."""
+    tests = sum(len(run.seconds) for run in runs)
+    # A suite that is only a folder of others, or of which no test was chosen, does not count.
+    suites = {run.names[test][0] for run in runs for test in run.seconds if test in run.names}
+    mark, word = ("✔", "passed") if good else ("✘", "failed")
+    return f"{mark} Test run with {tests} tests in {len(suites)} suites {word} after {seconds:.3f} seconds."
+
+
+class Process:
+    """One process of tests, with a thread for its output and one for its events."""
+
+    def __init__(self, bundle, show, log, choice, folder):
+        self.progress = Progress(log, show)
+        self.last = []
+        events = pathlib.Path(folder) / f"events-{len(os.listdir(folder))}"
+        os.mkfifo(events)
+        command = [
+            bundle, "--testing-library", "swift-testing", "--no-parallel",
+            "--event-stream-output-path", events, *choice,
+        ]
+        environment = {**os.environ, "NO_COLOR": "1"}
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace")
+        # Kept open for writing until the process has ended, so that opening never blocks and reading ends.
+        self.keep = os.open(events, os.O_RDWR)
+        reader = open(events)
+        self.threads = [
+            threading.Thread(target=self.read, args=(show, log), daemon=True),
+            threading.Thread(target=self.follow, args=(reader,)),
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def read(self, show, log):
+        for line in self.process.stdout:
+            line = line.rstrip("\n")
+            if QUIET.match(line):
+                continue
+            self.last = (self.last + [line])[-40:]
+            (show if SHOWN.search(line) else log)(line)
+
+    def follow(self, reader):
+        with reader:
+            for line in reader:
+                # A process that crashes may leave half a line.
+                if line.endswith("}\n"):
+                    self.progress.add(line)
+
+    def wait(self):
+        code = self.process.wait()
+        os.close(self.keep)
+        for thread in self.threads:
+            # A program that a test left running may keep the output open.
+            thread.join(timeout=5)
+        return code == 0 and self.progress.has_ended
+
+
+def choices(pattern):
+    """The arguments that choose the tests of each process."""
+    if pattern:
+        return [["--filter", pattern]]
+    prefix = lambda modules: "^(" + "|".join(modules) + r")\."
+    return [["--filter", prefix(modules)] for modules in PROCESSES] + [["--skip", prefix(sum(PROCESSES, []))]]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=".build", help="the build (default: .build)")
+    parser.add_argument("filter", nargs="?", help="run the tests whose Module.Suite/function matches")
+    arguments = parser.parse_args()
+
+    build = ROOT / arguments.build
+    bundle, path = build / "debug" / "apusPackageTests.xctest", build / "test.log"
+
+    begin = time.monotonic()
+    lock = threading.Lock()
+    with open(path, "w", errors="replace") as file, tempfile.TemporaryDirectory() as folder:
+
+        def log(line):
+            with lock:
+                print(line, file=file, flush=True)
+
+        def show(line):
+            log(line)
+            print(line, flush=True)
+
+        processes = [Process(bundle, show, log, choice, folder) for choice in choices(arguments.filter)]
+        results = [process.wait() for process in processes]
+        runs = [process.progress for process in processes]
+        for process, good in zip(processes, results):
+            failed = [process.progress.describe(test) for test in sorted(process.progress.failed)]
+            if failed:
+                show(f"\nThese tests failed (all output is in {path.relative_to(ROOT)}):\n" + "\n".join(failed))
+            elif not good:
+                show(f"\nThe tests ended with {process.process.returncode}. Under way:")
+                show("\n".join(process.progress.unfinished) + "\nThe last output:\n" + "\n".join(process.last))
+        show(f"\nThe slowest of all tests (each test's duration is in {path.relative_to(ROOT)}):")
+        show("\n".join(slowest(runs)))
+        good = all(results) and any(run.seconds for run in runs)
+        show(verdict(runs, time.monotonic() - begin, good))
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
