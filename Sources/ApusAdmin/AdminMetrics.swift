@@ -58,12 +58,12 @@ struct AdminMetrics {
   }
 
   private mutating func writeWorkers(_ workers: [WorkerFacts]) {
-    let census = workers.reduce(ConnectionCounts()) { $0 + $1.connections }
+    let counts = workers.reduce(ConnectionCounts()) { $0 + $1.connections }
     writer.family("apus_connections", .gauge, "Open connections per listener.")
     for kind in ListenerKind.allCases {
       for environment in Environment.allCases {
         writer.sample(
-          ["listener": kind.rawValue, "environment": environment.name], census[kind, environment])
+          ["listener": kind.rawValue, "environment": environment.name], counts[kind, environment])
       }
     }
     let facts = ServiceFacts(workers)
@@ -124,8 +124,8 @@ struct AdminMetrics {
       "apus_listener_rests_total", .counter,
       "How often listeners stopped accepting for a moment: more connections came than there was room for, or the "
         + "process had no descriptor at all.")
-    writer.sample(["reason": "crowded"], facts.rests.crowded)
-    writer.sample(["reason": "no_descriptor"], facts.rests.noDescriptor)
+    writer.sample(["reason": "crowded"], facts.pauses.crowded)
+    writer.sample(["reason": "no_descriptor"], facts.pauses.noDescriptor)
     writer.family(
       "apus_handshakes_half_open", .gauge,
       "TLS handshakes that have begun and wait for their peers.")

@@ -12,9 +12,9 @@ struct ServiceFacts {
   var connections = ConnectionCounts()
   var ended = EndedConnections()
   var refusedForDescriptors: UInt64 = 0
-  var rests = ListenerRests()
+  var pauses = ListenerPauses()
   var halfOpenHandshakes = 0
-  var sessions = SessionCensus()
+  var sessions = SessionCounts()
   var dormancy = Dormancy()
   var openRequests = 0
   var stored: Int64 = 0
@@ -25,7 +25,7 @@ struct ServiceFacts {
       connections = connections + worker.connections
       ended = ended + worker.ended
       refusedForDescriptors += worker.refusedForDescriptors
-      rests = rests + worker.rests
+      pauses = pauses + worker.pauses
       halfOpenHandshakes += worker.halfOpenHandshakes
       sessions = sessions + worker.sessions
       dormancy = dormancy + worker.dormancy
@@ -68,7 +68,7 @@ struct AdminOverview {
     ])
   }
 
-  private func devices(_ sessions: SessionCensus) -> JSONValue {
+  private func devices(_ sessions: SessionCounts) -> JSONValue {
     .fields([
       "connected": .number(sessions.connected),
       "by_environment": .object(

@@ -9,11 +9,11 @@ final class DevInterceptor: Interceptor, LedgerWatcher {
   let clock = ServiceClock()
   private let recorder: PushRecorder
   private let book: DeviceBook
-  private let faults: FaultDesk
+  private let faults: FaultInjector
 
   /// Values that exist only once the service runs.
   struct Late: Sendable {
-    var park: DevicePark
+    var devices: VirtualDevices
     var reload: @Sendable () -> Void
     /// Runs everything that is due by the changed clock.
     var clockChanged: @Sendable () -> Void
@@ -21,7 +21,7 @@ final class DevInterceptor: Interceptor, LedgerWatcher {
 
   private let late = Mutex<Late?>(nil)
 
-  init(isLenient: Bool, recorder: PushRecorder, book: DeviceBook, faults: FaultDesk) {
+  init(isLenient: Bool, recorder: PushRecorder, book: DeviceBook, faults: FaultInjector) {
     self.isLenient = isLenient
     self.recorder = recorder
     self.book = book
@@ -55,14 +55,15 @@ final class DevInterceptor: Interceptor, LedgerWatcher {
 
   /// Takes the push's device offline, and waits until the service knows.
   func prepare(_ request: ProviderRequest, _ done: @escaping @Sendable () -> Void) {
-    guard let id = book.owner(of: request.token)?.device, let park = late.withLock({ $0?.park })
+    guard let id = book.owner(of: request.token)?.device,
+      let devices = late.withLock({ $0?.devices })
     else { return done() }
-    park.loop.perform { [recorder] in
-      guard let device = park.device(id) else { return done() }
+    devices.loop.perform { [recorder] in
+      guard let device = devices.device(id) else { return done() }
       var change = DeviceChange()
       change.online = false
       do throws(DevProblem) {
-        try park.change(device, change) {
+        try devices.change(device, change) {
           recorder.note(.event(.device(id)))
           done()
         }
@@ -79,10 +80,10 @@ final class DevInterceptor: Interceptor, LedgerWatcher {
     let adoption = DeviceBook.Adoption(token: token, topic: topic, environment: environment)
     if let known = book.adopted(adoption) { return done(known) }
     guard let late = late.withLock({ $0 }) else { return done(nil) }
-    late.park.loop.perform { [recorder] in
-      let before = late.park.devices.count
-      late.park.adopt(token, topic: topic, environment: environment, reload: late.reload, done)
-      guard late.park.devices.count > before, let device = late.park.devices.last else { return }
+    late.devices.loop.perform { [recorder] in
+      let before = late.devices.all.count
+      late.devices.adopt(token, topic: topic, environment: environment, reload: late.reload, done)
+      guard late.devices.all.count > before, let device = late.devices.all.last else { return }
       recorder.note(.event(.device(device.id)))
     }
   }

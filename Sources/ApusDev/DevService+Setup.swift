@@ -85,18 +85,18 @@ extension DevService {
     let folder = "\(context.facts.dataDirectory)/dev"
     let kept = try Files.names(in: folder).filter { $0.hasSuffix(".pem") }
     let all = ids + kept.map { String($0.dropLast(4)) }.filter { !ids.contains($0) }.sorted()
-    let problem: String? = try context.ask { park, done in
+    let problem: String? = try context.ask { devices, done in
       do {
         for id in all {
-          _ = try park.add(
+          _ = try devices.add(
             id: id, name: id.prefix(1).uppercased() + id.dropFirst(),
             language: DeviceBook.defaultLanguage)
         }
       } catch {
         return done("\(error)")
       }
-      let links = park.devices.flatMap(\.links.values)
-      park.each(links.map { link in { link.settle($0) } }) { done(nil) }
+      let links = devices.all.flatMap(\.links.values)
+      devices.each(links.map { link in { link.settle($0) } }) { done(nil) }
     }
     if let problem { throw DevProblem(.failed, problem) }
   }
@@ -113,11 +113,11 @@ extension DevContext {
       guard let push = recorder.state.withLock({ $0.inbox[number] }) else { return nil }
       if isBrief { push.writeBrief(to: &writer) } else { write(push, to: &writer) }
     case .device(let id):
-      guard let device = park.device(id), !isBrief else {
+      guard let device = devices.device(id), !isBrief else {
         writer.beginObject()
         writer.text("id", id)
         writer.key("removed")
-        writer.bool(park.device(id) == nil)
+        writer.bool(devices.device(id) == nil)
         writer.endObject()
         break
       }

@@ -24,7 +24,7 @@ package final class DevService {
   package init(_ configuration: DevConfiguration) throws {
     let started = configuration.startedMonotonicMilliseconds ?? monotonicMilliseconds()
     let book = DeviceBook()
-    let faults = FaultDesk()
+    let faults = FaultInjector()
     if let file = configuration.faults {
       do throws(InputFault) {
         try faults.add(file: file.text)
@@ -69,7 +69,7 @@ package final class DevService {
       try service.start()
       hasStarted = true
       let listeners = service.listeners
-      let park = try DevicePark(
+      let devices = try VirtualDevices(
         loop: loop, book: book,
         settings: .init(
           data: directory.data, listeners: Self.courierListeners(listeners), team: directory.team,
@@ -91,12 +91,12 @@ package final class DevService {
       }
       let reload = ReloadCall(service)
       interceptor.set(
-        .init(park: park, reload: { reload.call() }, clockChanged: { reload.clockChanged() }))
+        .init(devices: devices, reload: { reload.call() }, clockChanged: { reload.clockChanged() }))
       var facts = Self.facts(configuration, directory, listeners)
       func context(_ facts: DevFacts) -> DevContext {
         DevContext(
           recorder: recorder, book: book, faults: faults, clock: interceptor.clock,
-          clockChanged: { interceptor.clockChanged() }, park: park,
+          clockChanged: { interceptor.clockChanged() }, devices: devices,
           feed: feed, composer: composer, facts: facts)
       }
       try Self.addDevices(configuration.devices, context(facts))
@@ -151,8 +151,8 @@ package final class DevService {
 
   /// The token of a device for a topic; nil if there is none yet.
   package func token(_ device: String, topic: String, _ environment: Environment) -> String? {
-    let token: String? = try? context.ask { park, done in
-      done(park.device(device)?.links[environment]?.tokens[topic]?.hex)
+    let token: String? = try? context.ask { devices, done in
+      done(devices.device(device)?.links[environment]?.tokens[topic]?.hex)
     }
     return token
   }
@@ -164,7 +164,7 @@ package final class DevService {
     let gone = Monitor<Void?>(nil)
     loop.perform { [context] in
       context.feed.stop()
-      context.park.stop { gone.notify { $0 = () } }
+      context.devices.stop { gone.notify { $0 = () } }
     }
     _ = gone.take(withinMilliseconds: 2000)
     web.stop()

@@ -40,8 +40,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   /// Watches all sockets; libuv watches only this descriptor, because a watcher of its own per socket would take 200
   /// bytes.
   private(set) var epoll: Epoll
-  /// Handles events of parked sockets. Weakly referenced.
-  package weak var parkedSocketHandler: (any ParkedSocketHandler)?
+  /// Handles events of dormant sockets. Weakly referenced.
+  package weak var dormantSocketHandler: (any DormantSocketHandler)?
 
   /// False once the loop is stopping: handles created after that are closed from the start. Confined.
   private(set) var takesHandles = true

@@ -64,7 +64,7 @@ package final class Listener {
   package var refusedForDescriptors: Int { acceptor.refusedForDescriptors }
 
   /// How often accepting has paused because the system lacked a resource, and nobody could even be refused.
-  package var restCount: Int { acceptor.restCount }
+  package var pauseCount: Int { acceptor.pauseCount }
 
   /// Leaves connections waiting in the backlog until `resume()`.
   package func pause() { acceptor.isPaused = true }
@@ -143,21 +143,21 @@ private final class Acceptor: SocketHandler {
   /// a whole burst would also leave the other loops idle.
   static let perTurn = 1
   /// How long accepting pauses when the system lacks a resource.
-  static let restMilliseconds: UInt64 = 100
+  static let pauseMilliseconds: UInt64 = 100
 
   /// Weak, because a listener may be released on any thread while this one accepts.
   weak var socket: Socket?
   var isPaused = false { didSet { update() } }
   private(set) var refusedForDescriptors = 0
-  private(set) var restCount = 0
+  private(set) var pauseCount = 0
 
   private let descriptor: Int32
   private var handler: ((Int32, SocketAddress) -> Void)?
   /// A reserve: without a free descriptor a waiting connection can be neither accepted nor refused, and a
   /// level-triggered loop would spin on it.
   private var spare = openSpare()
-  private var isResting = false { didSet { update() } }
-  private var restTimer: LoopTimer?
+  private var lacksResources = false { didSet { update() } }
+  private var pauseTimer: LoopTimer?
 
   init(
     descriptor: Int32, loop: EventLoop,
@@ -165,14 +165,14 @@ private final class Acceptor: SocketHandler {
   ) {
     self.descriptor = descriptor
     self.handler = handler
-    restTimer = LoopTimer(loop: loop) { [weak self] in self?.goOn()
+    pauseTimer = LoopTimer(loop: loop) { [weak self] in self?.goOn()
     }
   }
 
   func close() {
     handler = nil
     socket = nil
-    restTimer = nil
+    pauseTimer = nil
   }
 
   deinit { if spare >= 0 { Glibc.close(spare) } }
@@ -187,10 +187,10 @@ private final class Acceptor: SocketHandler {
       case .connection(let descriptor, let address): handler(descriptor, address)
       case .failed(EAGAIN): return
       case .failed(EMFILE), .failed(ENFILE):
-        guard refuseOne() else { return rest() }
+        guard refuseOne() else { return pauseBriefly() }
       case .failed(let code):
         // accept(2): errors of the new connection are reported here too; the next one may be fine.
-        guard Self.isOfConnection(code) else { return rest() }
+        guard Self.isOfConnection(code) else { return pauseBriefly() }
       }
     }
   }
@@ -233,19 +233,19 @@ private final class Acceptor: SocketHandler {
     return true
   }
 
-  private func rest() {
-    isResting = true
-    restCount += 1
-    restTimer?.start(afterMilliseconds: Self.restMilliseconds)
+  private func pauseBriefly() {
+    lacksResources = true
+    pauseCount += 1
+    pauseTimer?.start(afterMilliseconds: Self.pauseMilliseconds)
   }
 
   private func goOn() {
     if spare < 0 { spare = Self.openSpare() }
-    isResting = false
+    lacksResources = false
   }
 
   private func update() {
-    socket?.setInterest(reading: !isPaused && !isResting, writing: false)
+    socket?.setInterest(reading: !isPaused && !lacksResources, writing: false)
   }
 
   private static func openSpare() -> Int32 {

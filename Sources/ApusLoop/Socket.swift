@@ -29,7 +29,7 @@ package enum IOResult: Equatable, Sendable {
 /// closes it.
 package final class Socket {
   package let loop: EventLoop
-  /// Its slot in the loop's table; -1 once closed, detached or parked.
+  /// Its slot in the loop's table; -1 once closed, detached or dormant.
   private var slot: Int32
 
   /// Takes ownership of a descriptor, new or from another loop's `detach()`, without changing its options. Reading and
@@ -86,7 +86,7 @@ package final class Socket {
     }
   }
 
-  /// -1 once closed, detached or parked.
+  /// -1 once closed, detached or dormant.
   package var descriptor: Int32 {
     slot < 0 ? -1 : unsafe max(-1, loop.sockets[slot].pointee.descriptor)
   }

@@ -18,8 +18,8 @@ final class SocketTable {
   enum Owner {
     case nobody
     case handler(any SocketHandler)
-    /// The tag passed to the loop's `parkedSocketHandler`.
-    case parked(Int32)
+    /// The tag passed to the loop's `dormantSocketHandler`.
+    case dormant(Int32)
     /// The slot freed before this one; -1 if none.
     case free(Int32)
   }
@@ -55,7 +55,7 @@ final class SocketTable {
     /// What should be watched: nothing without a handler, because the events would not stop.
     var wanted: UInt32 {
       switch owner {
-      case .handler, .parked: interest
+      case .handler, .dormant: interest
       case .nobody, .free: 0
       }
     }

@@ -71,7 +71,7 @@ extension EventLoop {
     }
   }
 
-  /// Closes what owners left open, and what is parked, on an ending loop.
+  /// Closes what owners left open, and what is dormant, on an ending loop.
   func closeSockets() {
     var slot: Int32 = 0
     while slot < sockets.count {
@@ -105,7 +105,7 @@ extension EventLoop {
       let key = sockets.key(slot)
       switch unsafe sockets[slot].pointee.owner {
       case .handler(let handler): handler.socketReadable()
-      case .parked(let tag): return tellParked(slot, tag)
+      case .dormant(let tag): return notifyDormant(slot, tag)
       case .nobody, .free: return
       }
       // The call may have closed the socket, or changed its interest or handler.

@@ -40,7 +40,7 @@ extension Limits {
   /// The same as a burst.
   public static let crowdedAtOnce = 64
   /// Milliseconds for which an acceptor's listeners pause after exceeding that.
-  public static let crowdedRestMilliseconds: UInt64 = 10
+  public static let crowdedPauseMilliseconds: UInt64 = 10
   /// Bytes per read from an untrusted connection: the largest TLS record.
   public static let untrustedReadBytes = 16_384 + 256 + 5
   /// Bytes from untrusted peers that an acceptor processes in one turn of its loop. A provider's first request, with

@@ -69,7 +69,7 @@ extension Worker {
     facts.connections = connections.counts
     facts.ended = context.ended
     facts.refusedForDescriptors = connections.listening.refusedForDescriptors
-    facts.rests = connections.listening.rests
+    facts.pauses = connections.listening.pauses
     facts.halfOpenHandshakes = connections.untrustedWork.halfOpenCount
     facts.openRequests = providers.openRequests.count
     facts.refusedStreams = providers.requestPool.refusedCount

@@ -259,8 +259,8 @@ package final class Service {
   /// New keys for session tickets; those of the previous turns still open old tickets.
   package func rotateTicketKeys() { tickets.rotate() }
 
-  /// What became of the notifications of each topic and environment, over all workers, since the data directory was
-  /// made. While notifications flow the workers are asked one after the other, and each part is in balance.
+  /// The counters of each topic and environment, summed over all workers, since the data directory was created. The
+  /// workers are asked one after the other: while notifications flow, only the counters of each worker are consistent.
   package func topicCounters() -> [TopicCounters] {
     running.topicCounters()
   }

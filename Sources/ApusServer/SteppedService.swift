@@ -25,7 +25,7 @@ package final class SteppedService {
   ///   - seed: What the ids of notifications are made from.
   ///   - sharesFeedbackLeases: False breaks the rule that a row of feedback goes to one reader at a time, for
   ///     simulations that are to notice.
-  ///   - findsDormant: False breaks the rule that a dormant device is woken for whoever looks for it, likewise.
+  ///   - findsDormant: False breaks the rule that a look-up wakes a dormant device, likewise.
   ///   - recordsUnended: False breaks the rule that what a crash ended has an end in the ledger, likewise.
   ///   - renewsListedTokens: False breaks the rule that a dead token stays dead when a filter lists its app, likewise.
   package init(

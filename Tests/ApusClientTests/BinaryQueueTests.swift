@@ -53,7 +53,7 @@ struct BinaryQueueTests {
         case .rejected: "r"
         case .unknown(_, mayBeTaken: true): "u"
         case .unknown(_, mayBeTaken: false): "n"
-        case .belied: "b"
+        case .rejectedLate: "b"
         case .lost: "l"
         }
       #expect(letters[place] == "." || "bl".contains(letter), "ticket \(place) has one outcome")
@@ -191,7 +191,7 @@ struct BinaryQueueTests {
     #expect(queue.received([8, 8, 0, 0, 0, 3]) == .ended)
     let late = queue.takeSettled()
     #expect(late.map(\.ticket) == [2])
-    #expect(late.map(\.settlement) == [.belied(8)])
+    #expect(late.map(\.settlement) == [.rejectedLate(8)])
     #expect(queue.value.openCount == 4)
     #expect(queue.value.againCount == 3)
     #expect(written(queue) == 7)

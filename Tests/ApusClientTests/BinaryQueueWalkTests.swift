@@ -39,7 +39,7 @@ struct BinaryQueueWalkTests {
       ends.formUnion(walk.events)
     }
     #expect(
-      settlements == ["accepted", "rejected", "may be taken", "not taken", "belied", "lost"])
+      settlements == ["accepted", "rejected", "may be taken", "not taken", "rejected late", "lost"])
     #expect(ends == Set(Walk.Event.allCases))
   }
 }
@@ -50,7 +50,7 @@ extension SentQueue.Settlement {
     case .accepted: "accepted"
     case .rejected: "rejected"
     case .unknown(_, let mayBeTaken): mayBeTaken ? "may be taken" : "not taken"
-    case .belied: "belied"
+    case .rejectedLate: "rejected late"
     case .lost: "lost"
     }
   }
@@ -326,10 +326,10 @@ private struct Walk {
         if times > 0 || !bad.contains(ticket) { faults.append("\(ticket) is good, and rejected") }
       case .unknown(_, mayBeTaken: false):
         if times > 0 { faults.append("\(ticket) was taken, and is said not to be") }
-      case .unknown, .belied, .lost: break
+      case .unknown, .rejectedLate, .lost: break
       }
-      if case .belied = late[ticket], !bad.contains(ticket) {
-        faults.append("\(ticket) is good, and belied")
+      if case .rejectedLate = late[ticket], !bad.contains(ticket) {
+        faults.append("\(ticket) is good, and rejected late")
       }
     }
     if !mayBeLate, untold + late.count + queue.forgottenCount > 0 {

@@ -69,8 +69,8 @@ struct BinaryScriptTests {
       ([[.take(8), .babble([8, 8, 0])]], "uuuuuuuu"),
       ([[.take(7), .eatPacket]], "uuuuuuuu"), ([[.take(7), .takeAndReset]], "uuuuuuuu"),
       ([[.take(7), .halfClose]], "uuuuuuuu"), ([[.take(7), .close]], "uuuuuuuu"),
-    ] as [([[GatewayDeed]], String)])
-  func deeds(script: [[GatewayDeed]], expected: String) async throws {
+    ] as [([[GatewayAction]], String)])
+  func actions(script: [[GatewayAction]], expected: String) async throws {
     let gateway = try ScriptedGateway(script)
     let client = try client(gateway)
     let outcomes = try await client.outcomesAndClose(pushes(8))
@@ -218,7 +218,7 @@ struct BinaryScriptTests {
     var random = SeededRandom(seed: seed)
     var options = ScriptedGateway.Options()
     options.confirms = random.chance(1, in: 3)
-    let script = (0..<1 + random.below(6)).map { _ in deeds(&random) }
+    let script = (0..<1 + random.below(6)).map { _ in actions(&random) }
     let gateway = try ScriptedGateway(script, options)
     let command: BinaryClientConfiguration.Command =
       options.confirms || random.chance(2, in: 3) ? .framed : .enhanced
@@ -233,20 +233,20 @@ struct BinaryScriptTests {
     check(gateway, outcomes, "seed \(seed), script \(script)")
   }
 
-  private func deeds(_ random: inout SeededRandom) -> [GatewayDeed] {
-    var deeds: [GatewayDeed] = []
+  private func actions(_ random: inout SeededRandom) -> [GatewayAction] {
+    var actions: [GatewayAction] = []
     for _ in 0..<random.below(3) {
-      deeds.append(.take(random.below(60)))
-      if random.chance(1, in: 5) { deeds.append(.pause(UInt64(random.below(30)))) }
+      actions.append(.take(random.below(60)))
+      if random.chance(1, in: 5) { actions.append(.pause(UInt64(random.below(30)))) }
     }
-    deeds.append(
+    actions.append(
       random.pick([
         .refuse(.invalidToken), .refuse(.processingError), .refuse(.invalidToken), .shutDown,
         .say(status: 8, .next, isSplit: true), .say(status: 255, .next, times: 2),
         .say(status: 8, .number(4_000_000)), .say(status: 10, .number(4_000_000)),
         .babble([0x15, 3]), .eatPacket, .takeAndReset, .reset, .halfClose, .close,
       ]))
-    return deeds
+    return actions
   }
 
   /// Each push has one outcome (ensured by the results), none was accepted twice, accepted ones were accepted, rejected

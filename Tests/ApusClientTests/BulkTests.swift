@@ -149,7 +149,7 @@ struct BulkTests {
   func cancelled() async throws {
     // Answers only the first request.
     let service = try ScriptedService([
-      [.accept] + [ScriptedService.Deed](repeating: .ignore, count: 200)
+      [.accept] + [ScriptedService.Action](repeating: .ignore, count: 200)
     ])
     let client = try service.client()
     let pushes = Pushes(count: 1000, read: .init())

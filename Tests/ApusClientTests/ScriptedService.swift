@@ -9,7 +9,7 @@ import Synchronization
 
 /// A service on real sockets that follows a script.
 final class ScriptedService: @unchecked Sendable {
-  enum Deed: Sendable {
+  enum Action: Sendable {
     /// Answers 200.
     case accept
     /// RST_STREAM with REFUSED_STREAM.
@@ -35,7 +35,7 @@ final class ScriptedService: @unchecked Sendable {
   }
 
   /// By connection, then by request on it; requests beyond the script are accepted.
-  let script: [[Deed]]
+  let script: [[Action]]
   /// By connection; nil: no early end.
   private let earlyEnds: [EarlyEnd?]
   let authorityPEM: [UInt8]
@@ -51,7 +51,7 @@ final class ScriptedService: @unchecked Sendable {
 
   /// - Parameter validity: Of the service's certificate; nil: valid today.
   init(
-    _ script: [[Deed]], earlyEnds: [EarlyEnd?] = [], applicationProtocols: [String] = ["h2"],
+    _ script: [[Action]], earlyEnds: [EarlyEnd?] = [], applicationProtocols: [String] = ["h2"],
     validity: Validity? = nil
   ) throws {
     self.script = script
@@ -101,7 +101,7 @@ final class ScriptedService: @unchecked Sendable {
     guard
       let connection = try? ScriptedConnection(
         Socket(adopting: descriptor, loop: loop), TLSConnection(context: context),
-        deeds: index < script.count ? script[index] : [],
+        actions: index < script.count ? script[index] : [],
         earlyEnd: index < earlyEnds.count ? earlyEnds[index] : nil,
         onRequest: { [weak self] id in self?.requests.withLock { $0[index].append(id) } })
     else { return }
@@ -115,7 +115,7 @@ private final class ScriptedConnection: SocketHandler {
   private let buffers = TLSBuffers()
   private let session = HTTP2ServerSession(
     configuration: .trusted, pool: HTTP2RequestPool(), nowMilliseconds: 0)
-  private var deeds: [ScriptedService.Deed]
+  private var actions: [ScriptedService.Action]
   private let onRequest: (String) -> Void
   private var output: [UInt8] = []
   private var input = [UInt8](repeating: 0, count: 65_536)
@@ -125,12 +125,12 @@ private final class ScriptedConnection: SocketHandler {
   private var isHalfClosed = false
 
   init(
-    _ socket: Socket, _ tls: TLSConnection, deeds: [ScriptedService.Deed],
+    _ socket: Socket, _ tls: TLSConnection, actions: [ScriptedService.Action],
     earlyEnd: ScriptedService.EarlyEnd?, onRequest: @escaping (String) -> Void
   ) {
     self.socket = socket
     self.tls = tls
-    self.deeds = deeds.reversed()
+    self.actions = actions.reversed()
     self.earlyEnd = earlyEnd
     self.onRequest = onRequest
     socket.handler = self
@@ -171,7 +171,7 @@ private final class ScriptedConnection: SocketHandler {
     onRequest(fields.value(.apnsID).text)
     let stream = UInt8(truncatingIfNeeded: request.streamID)
     let nothing: [UInt8] = []
-    switch deeds.popLast() ?? .accept {
+    switch actions.popLast() ?? .accept {
     case .accept:
       session.respond(
         streamID: request.streamID, status: 200, apnsID: fields.value(.apnsID),

@@ -16,9 +16,9 @@ struct ScriptedTests {
 
   @Test(
     "Requests refused unread are sent again on a new connection, with the same id",
-    arguments: [ScriptedService.Deed.refuse, .goAway])
-  func again(deed: ScriptedService.Deed) async throws {
-    let service = try ScriptedService([[.accept, deed], []])
+    arguments: [ScriptedService.Action.refuse, .goAway])
+  func again(action: ScriptedService.Action) async throws {
+    let service = try ScriptedService([[.accept, action], []])
     let client = try service.client()
     #expect(try await client.send(push(1)) == .accepted(apnsID: Bench.id(1), uniqueID: nil))
     #expect(try await client.send(push(2)) == .accepted(apnsID: Bench.id(2), uniqueID: nil))
@@ -28,9 +28,9 @@ struct ScriptedTests {
 
   @Test(
     "A request on a lost connection is unknown, and the connection is replaced",
-    arguments: [ScriptedService.Deed.cut, .halfClose])
-  func ends(deed: ScriptedService.Deed) async throws {
-    let service = try ScriptedService([[.accept, deed], []])
+    arguments: [ScriptedService.Action.cut, .halfClose])
+  func ends(action: ScriptedService.Action) async throws {
+    let service = try ScriptedService([[.accept, action], []])
     let client = try service.client()
     #expect(try await client.send(push(1)) == .accepted(apnsID: Bench.id(1), uniqueID: nil))
     guard case .unknown(let cause, retryMayDuplicate: true) = try await client.send(push(2)) else {

@@ -309,7 +309,7 @@ extension ScriptedWorld.Wire {
     default:
       guard !peer.requests.isEmpty else { return }
       let request = random.pick(peer.requests)
-      peer.perform(PeerDeed.random(&random), on: request)
+      peer.perform(PeerAction.random(&random), on: request)
     }
   }
 

@@ -122,7 +122,7 @@ struct FaultRuleTests {
 
   @Test("A file of rules is added completely or not at all, and its faults have line and column")
   func files() throws {
-    let desk = FaultDesk()
+    let faults = FaultInjector()
     let bad = """
       {"rules": [
         {"effect": {"type": "noAnswer"}},
@@ -130,32 +130,32 @@ struct FaultRuleTests {
       ]}
       """
     do throws(InputFault) {
-      try desk.add(file: Array(bad.utf8))
+      try faults.add(file: Array(bad.utf8))
       Issue.record("it was accepted")
     } catch {
       #expect(error.field == "rules[1].tims")
       let position = error.position(in: Array(bad.utf8))
       #expect(position?.line == 3 && position?.column == 36, "\(error)")
     }
-    #expect(desk.rules.isEmpty)
-    #expect(desk.decide(MatcherTests.facts)?.rule == nil)
-    try desk.add(file: Array(bad.replacing("tims", with: "times").utf8))
-    #expect(desk.rules.count == 2)
-    #expect(desk.decide(MatcherTests.facts)?.rule == "noAnswer")
+    #expect(faults.rules.isEmpty)
+    #expect(faults.decide(MatcherTests.facts)?.rule == nil)
+    try faults.add(file: Array(bad.replacing("tims", with: "times").utf8))
+    #expect(faults.rules.count == 2)
+    #expect(faults.decide(MatcherTests.facts)?.rule == "noAnswer")
   }
 
   @Test("Rules for connections combine, and end with their removal")
   func openings() throws {
-    let desk = FaultDesk()
-    let first = try desk.add(
+    let faults = FaultInjector()
+    let first = try faults.add(
       JSONText.parse(Array(#"{"effect":{"type":"connections","maxConcurrentStreams":1}}"#.utf8)))
-    _ = try desk.add(
+    _ = try faults.add(
       JSONText.parse(Array(#"{"effect":{"type":"certificate","which":"foreign"}}"#.utf8)))
-    #expect(desk.opening == ConnectionOpening(certificate: .foreign, maxConcurrentStreams: 1))
-    #expect(desk.decide(MatcherTests.facts)?.rule == nil)
-    #expect(desk.remove(first.id) && !desk.remove(first.id))
-    #expect(desk.opening == ConnectionOpening(certificate: .foreign))
-    desk.removeAll()
-    #expect(desk.opening == ConnectionOpening())
+    #expect(faults.opening == ConnectionOpening(certificate: .foreign, maxConcurrentStreams: 1))
+    #expect(faults.decide(MatcherTests.facts)?.rule == nil)
+    #expect(faults.remove(first.id) && !faults.remove(first.id))
+    #expect(faults.opening == ConnectionOpening(certificate: .foreign))
+    faults.removeAll()
+    #expect(faults.opening == ConnectionOpening())
   }
 }

@@ -26,7 +26,7 @@ private final class ScriptedSystem: SimulatedSystem {
   func unacknowledgedByteCount(_ descriptor: Int32) -> Int? { nil }
 }
 
-private final class Log: SocketHandler, ParkedSocketHandler {
+private final class Log: SocketHandler, DormantSocketHandler {
   var calls: [String] = []
   var act: (String) -> Void = { _ in }
 
@@ -36,7 +36,7 @@ private final class Log: SocketHandler, ParkedSocketHandler {
   }
   func socketReadable() { note("r") }
   func socketWritable() { note("w") }
-  func parkedSocketReady(_ tag: Int32) { note("\(tag)") }
+  func dormantSocketReady(_ tag: Int32) { note("\(tag)") }
 }
 
 /// A simulated loop reports its sockets as a real one does.
@@ -70,41 +70,43 @@ struct SimulatedSocketTests {
     #expect(system.closed == [1_000_001: false])
   }
 
-  @Test("A handler that closes or parks its socket is not called again", arguments: [false, true])
-  func goesInside(parks: Bool) throws {
+  @Test(
+    "A handler that closes its socket or makes it dormant is not called again",
+    arguments: [false, true])
+  func goesInside(isDormant: Bool) throws {
     let socket = try Socket(adopting: 1_000_001, loop: loop)
-    loop.parkedSocketHandler = log
+    loop.dormantSocketHandler = log
     system.readable = [1_000_001]
     system.writable = [1_000_001]
     log.act = { call in
       if call == "r" {
-        if parks { _ = socket.park(tag: 5) } else { socket.abort() }
+        if isDormant { _ = socket.becomeDormant(tag: 5) } else { socket.abort() }
       }
     }
     socket.handler = log
     socket.setInterest(reading: true, writing: true)
     turns(3)
-    #expect(log.calls == (parks ? ["r", "5", "5"] : ["r"]))
-    #expect(system.closed == (parks ? [:] : [1_000_001: true]))
+    #expect(log.calls == (isDormant ? ["r", "5", "5"] : ["r"]))
+    #expect(system.closed == (isDormant ? [:] : [1_000_001: true]))
     log.act = { _ in }
   }
 
-  @Test("A parked socket is reported until it is unparked, and may be closed without that")
-  func parked() throws {
-    loop.parkedSocketHandler = log
-    let first = try Socket(adopting: 1_000_001, loop: loop).park(tag: 8)
-    let second = try Socket(adopting: 1_000_002, loop: loop).park(tag: 9)
+  @Test("A dormant socket is reported until it is reclaimed, and may be closed without that")
+  func dormant() throws {
+    loop.dormantSocketHandler = log
+    let first = try Socket(adopting: 1_000_001, loop: loop).becomeDormant(tag: 8)
+    let second = try Socket(adopting: 1_000_002, loop: loop).becomeDormant(tag: 9)
     turns(2)
     #expect(log.calls == [])
     system.readable = [1_000_001]
     loop.look(at: 1_000_001)
     turns(2)
     #expect(log.calls == ["8", "8"])
-    let socket = Socket(parked: first, loop: loop)
+    let socket = Socket(dormant: first, loop: loop)
     socket.handler = log
     turns(1)
     #expect(log.calls == ["8", "8", "r"])
-    Socket(parked: second, loop: loop).abort()
+    Socket(dormant: second, loop: loop).abort()
     #expect(system.closed == [1_000_002: true])
     #expect(socket.detach() == 1_000_001)
     turns(1)
@@ -112,13 +114,13 @@ struct SimulatedSocketTests {
     #expect(system.closed == [1_000_002: true])
   }
 
-  @Test("Sockets parked on a loop that is released are closed")
+  @Test("Dormant sockets of a loop that is released are closed")
   func loopGoes() throws {
     let system = ScriptedSystem()
     do {
       let loop = EventLoop(name: "going", simulated: system)
-      loop.parkedSocketHandler = log
-      _ = try Socket(adopting: 1_000_003, loop: loop).park(tag: 1)
+      loop.dormantSocketHandler = log
+      _ = try Socket(adopting: 1_000_003, loop: loop).becomeDormant(tag: 1)
     }
     #expect(system.closed == [1_000_003: false])
   }

@@ -92,7 +92,7 @@ struct EnrolmentRequestTests {
     let made = try OpenSSLProgram.run(
       arguments: ["req", "-new", "-nodes"] + key + [
         "-keyout", keyFile, "-outform", "DER", "-out", requestFile, "-subj",
-        "/CN=whoever/UID=ffffffffffffffff", "-addext", "basicConstraints=critical,CA:TRUE",
+        "/CN=anybody/UID=ffffffffffffffff", "-addext", "basicConstraints=critical,CA:TRUE",
       ])
     #expect(!made.contains("rror"))
     let request = [UInt8](try Data(contentsOf: URL(filePath: requestFile)))

@@ -26,7 +26,7 @@ struct ListeningSocketsTests {
         [unowned self] descriptor, _ in
         close(descriptor)
         accepted.add(1, ordering: .relaxed)
-        if listeners.isResting { acceptedAtRest.add(1, ordering: .relaxed) }
+        if listeners.isPaused { acceptedAtRest.add(1, ordering: .relaxed) }
       }
       listeners.append(listener, of: .provider)
       return try #require(listener.localAddress)
@@ -44,7 +44,7 @@ struct ListeningSocketsTests {
     func rest() async throws -> (address: SocketAddress, atMilliseconds: UInt64) {
       try await on { crowd in
         let address = try crowd.listen()
-        while !crowd.listeners.isResting { crowd.listeners.noteCrowded() }
+        while !crowd.listeners.isPaused { crowd.listeners.noteCrowded() }
         return (address, crowd.loop.nowMilliseconds)
       }
     }
@@ -56,7 +56,7 @@ struct ListeningSocketsTests {
   }
 
   private func waitForEndOfRest(_ crowd: Crowd) async throws {
-    try await waitUntil("the end of the rest") { try await crowd.on { !$0.listeners.isResting } }
+    try await waitUntil("the end of the rest") { try await crowd.on { !$0.listeners.isPaused } }
   }
 
   private func waitUntil(_ what: String, _ isTrue: () async throws -> Bool) async throws {
@@ -76,10 +76,10 @@ struct ListeningSocketsTests {
     let (addresses, began) = try await crowd.on { crowd in
       var addresses = [try crowd.listen()]
       for _ in 0..<Limits.crowdedAtOnce { crowd.listeners.noteCrowded() }
-      try #require(!crowd.listeners.isResting)
+      try #require(!crowd.listeners.isPaused)
       crowd.listeners.noteCrowded()
-      try #require(crowd.listeners.isResting)
-      try #require(crowd.listeners.rests.crowded == 1)
+      try #require(crowd.listeners.isPaused)
+      try #require(crowd.listeners.pauses.crowded == 1)
       addresses.append(try crowd.listen())
       // More attempts during the rest change nothing.
       crowd.listeners.noteCrowded()
@@ -91,9 +91,9 @@ struct ListeningSocketsTests {
       crowd.accepted.load(ordering: .relaxed) == addresses.count
     }
     let ended = try await crowd.on { $0.loop.nowMilliseconds }
-    #expect(ended >= began + Limits.crowdedRestMilliseconds)
+    #expect(ended >= began + Limits.crowdedPauseMilliseconds)
     #expect(crowd.acceptedAtRest.load(ordering: .relaxed) == 0)
-    #expect(try await crowd.on { $0.listeners.rests.crowded } == 1)
+    #expect(try await crowd.on { $0.listeners.pauses.crowded } == 1)
   }
 
   @Test("After a rest a few more connections are accepted, in proportion to the time")
@@ -105,7 +105,7 @@ struct ListeningSocketsTests {
     try await waitForEndOfRest(crowd)
     let (count, now) = try await crowd.on { crowd in
       var count = 0
-      while !crowd.listeners.isResting {
+      while !crowd.listeners.isPaused {
         crowd.listeners.noteCrowded()
         count += 1
       }

@@ -54,7 +54,7 @@ package struct WorkerFacts: Sendable {
   package var ended = EndedConnections()
   /// Connections that were closed because the process had no descriptor for them.
   package var refusedForDescriptors: UInt64 = 0
-  package var rests = ListenerRests()
+  package var pauses = ListenerPauses()
   /// TLS handshakes that have begun and wait for their peers.
   package var halfOpenHandshakes = 0
   /// Requests in progress.
@@ -63,7 +63,7 @@ package struct WorkerFacts: Sendable {
   package var refusedStreams: UInt64 = 0
   /// Messages of other workers that wait for it.
   package var inboxDepth = 0
-  package var sessions = SessionCensus()
+  package var sessions = SessionCounts()
   package var dormancy = Dormancy()
   /// Notifications that wait in the store.
   package var stored: Int64 = 0

@@ -40,7 +40,7 @@ package struct EndedConnections: Sendable, Equatable {
 }
 
 /// How often the listeners of a worker have paused, since the start.
-package struct ListenerRests: Sendable, Equatable {
+package struct ListenerPauses: Sendable, Equatable {
   /// Because more connections came than there was room for.
   package var crowded: UInt64 = 0
   /// Because the process had not even the descriptor with which it refuses a connection.
@@ -48,7 +48,7 @@ package struct ListenerRests: Sendable, Equatable {
 
   package init() {}
 
-  static func + (left: ListenerRests, right: ListenerRests) -> ListenerRests {
+  static func + (left: ListenerPauses, right: ListenerPauses) -> ListenerPauses {
     var sum = left
     sum.crowded += right.crowded
     sum.noDescriptor += right.noDescriptor

@@ -12,7 +12,7 @@ import Synchronization
 /// - **accepted** means that the service named a later notification or the last good one, or (with
 ///   `expectsConfirmations`) confirmed this one; or that its system had the bytes for `silenceMilliseconds` and no
 ///   error packet came. The last case is an inference. If a packet still comes later, the client resends what the
-///   packet proves unread, reports what cannot be repaired to `onBelied`, and counts it.
+///   packet proves unread, reports what cannot be repaired to `onCorrection`, and counts it.
 /// - **rejected** is exact: an error packet named the notification. Its reason is the one that the HTTP/2 interface
 ///   would give, and `binaryStatus` is the status of the packet.
 /// - **unknown** with `retryMayDuplicate` covers everything that the service may have read when the connection broke or
@@ -40,7 +40,7 @@ public final class BinaryClient: Sendable {
     self.configuration = configuration
     let loop = EventLoop(name: "apns-binary")
     let encoder = configuration.encoder(identity)
-    let report = BinaryReport(onBelied: configuration.onBelied)
+    let report = BinaryReport(onCorrection: configuration.onCorrection)
     // The wake-up starts a turn, which does the rest.
     let intake = FrameIntake(encoder: encoder) { loop.perform {} }
     let driver = BinaryDriver(
@@ -80,12 +80,12 @@ public final class BinaryClient: Sendable {
     _ request: PushRequest, _ id: NotificationID, _ pending: PendingTicket,
     _ continuation: CheckedContinuation<SendOutcome, Never>
   ) {
-    guard let ticket = report.desk.open(.single(continuation)) else {
+    guard let ticket = report.pending.open(.single(continuation)) else {
       return continuation.resume(
         returning: .unknown(UnknownCause(.queueFull), retryMayDuplicate: false))
     }
     func refuse(_ code: UnknownCause.Code) {
-      report.desk.deliver(ticket, .unknown(UnknownCause(code), retryMayDuplicate: false))
+      report.pending.deliver(ticket, .unknown(UnknownCause(code), retryMayDuplicate: false))
     }
     do throws(PushRequestError) {
       guard !Task.isCancelled else { return refuse(.cancelled) }
@@ -139,14 +139,14 @@ public final class BinaryClient: Sendable {
     // The windows of all connections, plus the pushes that may wait before and after them.
     let bulk = BulkSend(
       limit: configuration.connections * configuration.windowCapacity + 2 * bulkLimit)
-    guard let first = report.desk.open(.bulk(bulk)) else {
+    guard let first = report.pending.open(.bulk(bulk)) else {
       bulk.finish(nil)
       return bulk
     }
-    let desk = report.desk
-    bulk.start { desk.closeBulk(first) }
+    let pending = report.pending
+    bulk.start { pending.closeBulk(first) }
     let feed = BulkFeed(
-      bulk, firstTicket: first, intake: intake, desk: desk, limit: bulkLimit,
+      bulk, firstTicket: first, intake: intake, pending: pending, limit: bulkLimit,
       timeoutMilliseconds: timeoutMilliseconds)
     Task { [self] in
       var feed = feed

@@ -34,7 +34,7 @@ public struct BinaryClientConfiguration: Sendable {
   public var connections = 1
   /// Milliseconds of silence after which a notification counts as accepted, from the moment the service's system has
   /// it. 100 to 60,000. Services answer a bad one within half a second. Later packets are counted in
-  /// ``BinaryStatistics/belied`` and repaired where possible.
+  /// ``BinaryStatistics/corrected`` and repaired where possible.
   public var silenceMilliseconds = 3000
   /// Most notifications without an outcome on one connection; more wait. 16 to 16,777,216. Without confirmations a
   /// connection sends at most this many in `silenceMilliseconds`.
@@ -49,7 +49,7 @@ public struct BinaryClientConfiguration: Sendable {
   public var queueCapacity = 10_000
   /// Receives notifications that were reported as accepted by silence but were not, with their corrected outcome.
   /// Called on the client's thread.
-  public var onBelied: (@Sendable (NotificationID, SendOutcome) -> Void)?
+  public var onCorrection: (@Sendable (NotificationID, SendOutcome) -> Void)?
 
   public init(
     endpoint: Endpoint, trustRoots: ClientConfiguration.TrustRoots = .system,

@@ -71,7 +71,7 @@ enum BinaryCommandItem: Sendable {
 
   private func cancel(_ ticket: UInt64) {
     guard !waiting.cancel(ticket), !intake.cancel(ticket) else {
-      return report.desk.deliver(
+      return report.pending.deliver(
         ticket, .unknown(UnknownCause(.cancelled), retryMayDuplicate: false))
     }
     for lane in lanes { lane.queue.cancel(ticket) }

@@ -11,16 +11,18 @@ public struct BinaryStatistics: Sendable, Hashable {
   public var connections = 0
   /// Notifications that were reported as accepted after silence and turned out not to be: the silence was too short.
   /// Those that could be resent are not counted.
-  public var belied = 0
+  public var corrected = 0
 }
 
 /// Turns what lanes settle into outcomes, counts them, and delivers them.
 final class BinaryReport: Sendable {
-  let desk = OutcomeDesk()
+  let pending = PendingOutcomes()
   private let counted = Mutex(BinaryStatistics())
-  private let onBelied: (@Sendable (NotificationID, SendOutcome) -> Void)?
+  private let onCorrection: (@Sendable (NotificationID, SendOutcome) -> Void)?
 
-  init(onBelied: (@Sendable (NotificationID, SendOutcome) -> Void)?) { self.onBelied = onBelied }
+  init(onCorrection: (@Sendable (NotificationID, SendOutcome) -> Void)?) {
+    self.onCorrection = onCorrection
+  }
 
   var statistics: BinaryStatistics { counted.withLock { $0 } }
 
@@ -29,16 +31,16 @@ final class BinaryReport: Sendable {
   /// Delivers what a lane has settled.
   func deliver(_ queue: inout SentQueue, _ failure: String) {
     if queue.forgottenCount > 0 {
-      counted.withLock { $0.belied += queue.forgottenCount }
+      counted.withLock { $0.corrected += queue.forgottenCount }
       queue.forgottenCount = 0
     }
     guard !queue.settled.isEmpty else { return }
     var settled: [SentQueue.Settled] = []
     swap(&settled, &queue.settled)
     count(settled)
-    desk.deliver(settled) { Self.outcome($0, failure) }
+    pending.deliver(settled) { Self.outcome($0, failure) }
     for late in settled where late.settlement.isLate {
-      onBelied?(late.id, Self.outcome(late, failure))
+      onCorrection?(late.id, Self.outcome(late, failure))
     }
     settled.removeAll(keepingCapacity: true)
     swap(&settled, &queue.settled)
@@ -47,25 +49,25 @@ final class BinaryReport: Sendable {
   /// A push that never reached a lane.
   func deliver(_ item: FrameIntake.Item, _ cause: UnknownCause.Code, _ text: String) {
     counted.withLock { $0.unknown += 1 }
-    desk.deliver(
+    pending.deliver(
       item.ticket, .unknown(UnknownCause(cause, text), retryMayDuplicate: false), id: item.id)
   }
 
   private func count(_ settled: [SentQueue.Settled]) {
-    var (accepted, rejected, unknown, belied) = (0, 0, 0, 0)
+    var (accepted, rejected, unknown, corrected) = (0, 0, 0, 0)
     for one in settled {
       switch one.settlement {
       case .accepted: accepted += 1
       case .rejected: rejected += 1
       case .unknown: unknown += 1
-      case .belied, .lost: belied += 1
+      case .rejectedLate, .lost: corrected += 1
       }
     }
     counted.withLock {
       $0.accepted += accepted
       $0.rejected += rejected
       $0.unknown += unknown
-      $0.belied += belied
+      $0.corrected += corrected
     }
   }
 
@@ -74,7 +76,7 @@ final class BinaryReport: Sendable {
   ) -> SendOutcome {
     switch settled.settlement {
     case .accepted: .accepted(apnsID: settled.id, uniqueID: nil)
-    case .rejected(let status), .belied(let status):
+    case .rejected(let status), .rejectedLate(let status):
       .rejected(PushRejection(binaryStatus: status, apnsID: settled.id))
     case .unknown(let code, let mayBeTaken):
       .unknown(
@@ -88,7 +90,7 @@ extension SentQueue.Settlement {
   /// Whether the push already had its outcome.
   var isLate: Bool {
     switch self {
-    case .belied, .lost: true
+    case .rejectedLate, .lost: true
     case .accepted, .rejected, .unknown: false
     }
   }

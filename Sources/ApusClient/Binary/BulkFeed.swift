@@ -4,7 +4,7 @@ import ApusModel
 struct BulkFeed {
   private let bulk: BulkSend
   private let intake: FrameIntake
-  private let desk: OutcomeDesk
+  private let pending: PendingOutcomes
   /// Most bulk pushes that may wait for the loop; leaves room for single ones.
   private let limit: Int
   private let timeoutMilliseconds: UInt64
@@ -14,12 +14,13 @@ struct BulkFeed {
   private var nextID = NotificationID(high: 0, low: 0)
 
   init(
-    _ bulk: BulkSend, firstTicket: UInt64, intake: FrameIntake, desk: OutcomeDesk, limit: Int,
+    _ bulk: BulkSend, firstTicket: UInt64, intake: FrameIntake, pending: PendingOutcomes,
+    limit: Int,
     timeoutMilliseconds: UInt64
   ) {
     self.bulk = bulk
     self.intake = intake
-    self.desk = desk
+    self.pending = pending
     self.limit = limit
     self.timeoutMilliseconds = timeoutMilliseconds
     nextTicket = firstTicket
@@ -81,11 +82,11 @@ struct BulkFeed {
       case .taken: break
       case .full: return false
       case .closed:
-        desk.deliver(
+        pending.deliver(
           nextTicket, .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false), id: id)
       }
     } catch {
-      let index = Int(nextTicket & OutcomeDesk.numberMask)
+      let index = Int(nextTicket & PendingOutcomes.numberMask)
       bulk.refuse(BulkOutcome(index: index, apnsID: id, result: .failure(error)))
     }
     nextTicket += 1

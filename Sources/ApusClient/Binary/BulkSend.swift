@@ -179,7 +179,7 @@ final class BulkSend: Sendable {
       state.openCount -= settled.count
       if !state.isAbandoned {
         for one in settled {
-          let number = Int(one.ticket & OutcomeDesk.numberMask)
+          let number = Int(one.ticket & PendingOutcomes.numberMask)
           state.results.append(
             BulkOutcome(index: number, apnsID: one.id, result: .success(outcome(one))))
         }

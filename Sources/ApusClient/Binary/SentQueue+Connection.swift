@@ -111,7 +111,7 @@ extension SentQueue {
     }
     switch self[place].state {
     case .open: settle(place, .rejected(status))
-    case .presumed, .again: settle(place, .belied(status))
+    case .presumed, .again: settle(place, .rejectedLate(status))
     case .probe: self[place].state = .over
     case .over: break
     }

@@ -70,7 +70,7 @@ struct SentQueue: Sendable {
     case rejected(UInt8)
     case unknown(UnknownCause.Code, mayBeTaken: Bool)
     /// Accepted by silence, but a packet after the window rejected it.
-    case belied(UInt8)
+    case rejectedLate(UInt8)
     /// Accepted by silence, but a late packet proved that it was discarded, and the result of resending it is unknown.
     case lost
   }

@@ -108,7 +108,7 @@ package final class Delivery {
   /// Nil once the provider was answered.
   package var answer: Answer?
   /// Answers for older notifications that this one replaced before they were durable: they share its outcome.
-  var riders: [Answer] = []
+  var replacedAnswers: [Answer] = []
   package var device: Device
   package var storage = Storage.none
   package var place = Place.none

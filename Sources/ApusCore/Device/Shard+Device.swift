@@ -237,9 +237,9 @@ extension Shard {
     setAside(from: device)
     let heldBack = takeHeldBack(of: device)
     let left = endSession(of: device)
-    let heirs = heirs(of: left)
+    let successors = successors(of: left)
     for (index, delivery) in left.enumerated() {
-      if let newest = heirs[index], delivery.storage == .gathering, !delivery.isUrgent {
+      if let newest = successors[index], delivery.storage == .gathering, !delivery.isUrgent {
         group.cancel(delivery)
         delivery.hasEnded = true
         inherit(delivery, to: newest)
@@ -254,18 +254,18 @@ extension Shard {
 
   /// For each of `left`, in the order of acceptance: the newest of its app, if as many newer ones as the app retains
   /// may be stored; otherwise nil.
-  private func heirs(of left: [Delivery]) -> [Delivery?] {
-    var heirs = [Delivery?](repeating: nil, count: left.count)
+  private func successors(of left: [Delivery]) -> [Delivery?] {
+    var successors = [Delivery?](repeating: nil, count: left.count)
     var newer: [TopicKey: (newest: Delivery, count: Int)] = [:]
     for (index, delivery) in left.enumerated().reversed() {
       let topic = delivery.notification.claims.topic
       if let (newest, count) = newer[topic], count >= slots.retention(of: topic) {
-        heirs[index] = newest
+        successors[index] = newest
       } else if delivery.notification.mayBeStored {
         newer[topic] = (newer[topic]?.newest ?? delivery, (newer[topic]?.count ?? 0) + 1)
       }
     }
-    return heirs
+    return successors
   }
 
   /// Ends notifications that were sent on several connections, each of which ended before the device acknowledged

@@ -23,7 +23,7 @@ package struct Shard: ~Copyable {
   package var slots = SlotAssignment()
   /// Notifications and deliveries for reuse.
   package var pool = DeliveryPool()
-  package internal(set) var sessions = SessionCensus()
+  package internal(set) var sessions = SessionCounts()
   /// The memory of its notifications; a driver of several shards passes on the total.
   package var memory: DeliveryMemory
   /// The limit on requests to one device token; nil for none.
@@ -194,7 +194,7 @@ package struct Shard: ~Copyable {
       }
       if !mayBeStored {
         answer(delivery)
-      } else if isDurableReplaced || !delivery.riders.isEmpty {
+      } else if isDurableReplaced || !delivery.replacedAnswers.isEmpty {
         store(delivery, loopMilliseconds: loopMilliseconds)
       } else {
         group.put(delivery, urgent: false, nowMilliseconds: loopMilliseconds)
@@ -250,11 +250,11 @@ package struct Shard: ~Copyable {
   /// The provider of a replaced notification gets its answer together with the newer one's.
   mutating func inherit(_ older: Delivery, to newer: Delivery) {
     guard newer.storage != .durable else { return answer(older) }
-    if let answer = older.answer { newer.riders.append(answer) }
-    newer.riders += older.riders
+    if let answer = older.answer { newer.replacedAnswers.append(answer) }
+    newer.replacedAnswers += older.replacedAnswers
     if let replaced = older.replaced { newer.replaced = replaced }
     older.answer = nil
-    older.riders.removeAll()
+    older.replacedAnswers.removeAll()
   }
 
   /// Why a notification is not sent now; `offer` is nil if its topic is not delivered.
@@ -305,9 +305,11 @@ package struct Shard: ~Copyable {
   }
 
   mutating func answer(_ delivery: Delivery, rejection: Rejection? = nil) {
-    if !delivery.riders.isEmpty {
-      for rider in delivery.riders { verdicts.append(Verdict(answer: rider, rejection: rejection)) }
-      delivery.riders.removeAll()
+    if !delivery.replacedAnswers.isEmpty {
+      for answer in delivery.replacedAnswers {
+        verdicts.append(Verdict(answer: answer, rejection: rejection))
+      }
+      delivery.replacedAnswers.removeAll()
     }
     guard let answer = delivery.answer else { return }
     verdicts.append(Verdict(answer: answer, rejection: rejection))

@@ -182,7 +182,7 @@ package struct DeliveryCounters {
 
   /// Calls `body` with each topic that changed since the last call, with the values to write with what is stored.
   ///
-  /// They tell apart which pending notifications are only in memory. The others are in the store, or have a trace
+  /// The values show which pending notifications are only in memory; the others are in the store, or have a trace
   /// there. See `endUnstored`.
   package mutating func takeChanged(_ body: (TopicCounters) -> Void) {
     for row in changed {

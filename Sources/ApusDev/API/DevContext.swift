@@ -9,21 +9,21 @@ import ApusWire
 struct DevContext: Sendable {
   let recorder: PushRecorder
   let book: DeviceBook
-  let faults: FaultDesk
+  let faults: FaultInjector
   let clock: ServiceClock
   let clockChanged: @Sendable () -> Void
-  let park: DevicePark
+  let devices: VirtualDevices
   let feed: EventFeed
   let composer: Composer
   let facts: DevFacts
 
   /// Runs `body` with the devices on their loop, and waits for its result; nil on timeout.
   func ask<Answer: Sendable>(
-    _ body: @escaping @Sendable (DevicePark, @escaping (Answer) -> Void) -> Void
+    _ body: @escaping @Sendable (VirtualDevices, @escaping (Answer) -> Void) -> Void
   ) throws(DevProblem) -> Answer {
     let box = Monitor<Answer?>(nil)
-    park.loop.perform { [park] in
-      body(park) { answer in box.notify { $0 = answer } }
+    devices.loop.perform { [devices] in
+      body(devices) { answer in box.notify { $0 = answer } }
     }
     guard let answer = box.take(withinMilliseconds: Self.patienceMilliseconds) else {
       throw DevProblem(

@@ -25,12 +25,12 @@ struct DeviceRoutes {
   private typealias Outcome = Result<[UInt8], DevProblem>
 
   private func list() throws(DevProblem) -> WebResponse {
-    let bytes: [UInt8] = try context.ask { park, done in
+    let bytes: [UInt8] = try context.ask { devices, done in
       var writer = JSONWriter()
       writer.beginObject()
       writer.key("devices")
       writer.beginArray()
-      for device in park.devices { device.write(to: &writer) }
+      for device in devices.all { device.write(to: &writer) }
       writer.endArray()
       writer.endObject()
       done(writer.bytes)
@@ -70,12 +70,12 @@ struct DeviceRoutes {
       }
       return (id, try DeviceChange(&reader))
     }
-    let outcome: Outcome = try context.ask { park, done in
+    let outcome: Outcome = try context.ask { devices, done in
       do {
-        let device = try park.add(
+        let device = try devices.add(
           id: id, name: change.name ?? id,
           language: change.language ?? DeviceBook.defaultLanguage)
-        try park.change(device, change) { done(.success(Self.json(device))) }
+        try devices.change(device, change) { done(.success(Self.json(device))) }
       } catch {
         done(.failure(error as? DevProblem ?? DevProblem(.failed, "\(error)")))
       }
@@ -87,10 +87,10 @@ struct DeviceRoutes {
   private func change(_ input: DevInput) throws(DevProblem) -> WebResponse {
     let id = input.parameter()
     let change = try input.read { (reader) throws(InputFault) in try DeviceChange(&reader) }
-    let outcome: Outcome = try context.ask { park, done in
-      guard let device = park.device(id) else { return done(.failure(Self.none(id))) }
+    let outcome: Outcome = try context.ask { devices, done in
+      guard let device = devices.device(id) else { return done(.failure(Self.none(id))) }
       do throws(DevProblem) {
-        try park.change(device, change) { done(.success(Self.json(device))) }
+        try devices.change(device, change) { done(.success(Self.json(device))) }
       } catch {
         done(.failure(error))
       }
@@ -101,9 +101,9 @@ struct DeviceRoutes {
 
   private func remove(_ input: DevInput) throws(DevProblem) -> WebResponse {
     let id = input.parameter()
-    let isThere: Bool = try context.ask { park, done in
-      guard park.device(id) != nil else { return done(false) }
-      park.remove(id) { done(true) }
+    let isThere: Bool = try context.ask { devices, done in
+      guard devices.device(id) != nil else { return done(false) }
+      devices.remove(id) { done(true) }
     }
     guard isThere else { throw Self.none(id) }
     context.note(.device(id))
@@ -115,8 +115,8 @@ struct DeviceRoutes {
   private func shown(_ input: DevInput) throws(DevProblem) -> WebResponse {
     let id = input.parameter()
     // By then, everything received before the request is in the inbox.
-    let shown: [ShownNotification]? = try context.ask { park, done in
-      done(park.device(id)?.shown)
+    let shown: [ShownNotification]? = try context.ask { devices, done in
+      done(devices.device(id)?.shown)
     }
     guard let shown else { throw Self.none(id) }
     let numbers = context.recorder.read { state in
@@ -151,9 +151,9 @@ struct DeviceRoutes {
 
   private func clearShown(_ input: DevInput) throws(DevProblem) -> WebResponse {
     let id = input.parameter()
-    let isThere: Bool = try context.ask { park, done in
-      park.device(id)?.clearShown()
-      done(park.device(id) != nil)
+    let isThere: Bool = try context.ask { devices, done in
+      devices.device(id)?.clearShown()
+      done(devices.device(id) != nil)
     }
     guard isThere else { throw Self.none(id) }
     context.note(.device(id))

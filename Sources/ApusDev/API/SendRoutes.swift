@@ -21,8 +21,8 @@ struct SendRoutes {
     if let device = wanted.device {
       let topic = wanted.push.topic ?? ""
       let environment = wanted.environment
-      let token: String?? = try context.ask { park, done in
-        guard let device = park.device(device), let link = device.links[environment] else {
+      let token: String?? = try context.ask { devices, done in
+        guard let device = devices.device(device), let link = device.links[environment] else {
           return done(.none)
         }
         done(.some((link.tokens[topic] ?? link.deadTokens[topic])?.hex))

@@ -25,7 +25,7 @@ package final class AuditLog: Sendable {
     var reason: String
   }
 
-  private struct Restraint {
+  private struct Rate {
     var bucket = RateLimit.Bucket()
     var omitted = 0
   }
@@ -39,7 +39,7 @@ package final class AuditLog: Sendable {
   private let path: String?
   private let log: Log
   private let file = Mutex<OpenFile?>(nil)
-  private let restraints = Mutex<[NoteClass: Restraint]>([:])
+  private let rates = Mutex<[NoteClass: Rate]>([:])
 
   /// - Parameters:
   ///   - path: The file; nil writes nothing, for simulations.
@@ -82,17 +82,17 @@ package final class AuditLog: Sendable {
   private func admit(
     _ event: AuditEvent, _ reason: String, _ nowMilliseconds: Int64
   ) -> Int? {
-    restraints.withLock { restraints in
+    rates.withLock { rates in
       var key = NoteClass(event: event, reason: reason)
-      if restraints[key] == nil, restraints.count >= Self.largestClassCount { key.reason = "" }
-      var restraint = restraints[key] ?? Restraint()
-      defer { restraints[key] = restraint }
-      guard Self.limit.take(from: &restraint.bucket, atMilliseconds: nowMilliseconds) else {
-        restraint.omitted += 1
+      if rates[key] == nil, rates.count >= Self.largestClassCount { key.reason = "" }
+      var rate = rates[key] ?? Rate()
+      defer { rates[key] = rate }
+      guard Self.limit.take(from: &rate.bucket, atMilliseconds: nowMilliseconds) else {
+        rate.omitted += 1
         return nil
       }
-      defer { restraint.omitted = 0 }
-      return restraint.omitted
+      defer { rate.omitted = 0 }
+      return rate.omitted
     }
   }
 

@@ -11,10 +11,10 @@ extension Connection {
   }
 
   /// Leaves the socket to the loop and retires this object. The peer does not notice.
-  func park() -> Int32 {
+  func becomeDormant() -> Int32 {
     driver = nil
     stage = .closed
-    return socket.park(tag: slot)
+    return socket.becomeDormant(tag: slot)
   }
 
   /// Resumes with the protocol of a device that was dormant.

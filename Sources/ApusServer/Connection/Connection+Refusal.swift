@@ -7,7 +7,7 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-// Who is not wanted, for those who look after the service: in its log, and in the audit log.
+// Reports refused and ended connections and rejected requests to the operator: in the log and in the audit log.
 
 extension Connection {
   /// A line that a stranger can cause.
@@ -73,10 +73,10 @@ extension Connection {
     }
   }
 
-  /// Says why a provider's connection is not wanted.
+  /// Says why a provider's connection is refused.
   func noteRefusal(_ refusal: Refusal) { noteEnd(refusal, .providerRefused, .providerRefused) }
 
-  /// Says why a provider's connection ends that was wanted before.
+  /// Says why a provider's open connection ends.
   func noteRevocation(_ refusal: Refusal) { noteEnd(refusal, .connectionClosed, .providerClosed) }
 
   private func noteEnd(_ refusal: Refusal, _ event: AuditEvent, _ kind: Log.Kind) {
@@ -105,14 +105,14 @@ extension Connection {
     ]
   }
 
-  /// A request was refused. Where that concerns trust it is written down, so that whoever asks what became of it finds
-  /// the explanation; one that is merely wrong concerns nobody but its provider.
+  /// Records a rejected request if the rejection concerns trust, so that an operator finds the explanation. Other
+  /// rejections concern only the provider, who gets the reason.
   ///
   /// - Parameter id: The `apns-id` that the provider is told.
   func note(_ refusal: Refusal, id: NotificationID, fields: RequestFields) {
     guard refusal.explanation.concernsTrust else { return }
     note(.requestRefused, reason: refusal.reason.text.description) {
-      // Whoever is not trusted chose the topic.
+      // An untrusted peer chose the topic.
       let topic = fields.value(.apnsTopic).text.prefix(Limits.topicBytes)
       let token = Self.shortened(fields.value(.path))
       return [
@@ -146,7 +146,7 @@ extension Connection {
     }
   }
 
-  /// Says why a device's connection is not wanted, or no more.
+  /// Says why a device's connection was refused or ended.
   func note(_ event: AuditEvent, device: DeviceID?, reason: String) {
     note(event, reason: reason) { [.text("device", device?.text ?? "unknown")] }
   }

@@ -15,27 +15,27 @@ final class ListeningSockets {
   private let loop: EventLoop
   private var entries: [(kind: ListenerKind, listener: Listener)] = []
   private var crowd = RateLimit.Bucket()
-  private var restTimer: LoopTimer?
-  private(set) var isResting = false
-  private var crowdedRests: UInt64 = 0
+  private var pauseTimer: LoopTimer?
+  private(set) var isPaused = false
+  private var crowdedPauses: UInt64 = 0
   private var descriptorReport = CountReport()
   /// What listeners had counted that are closed.
   private var closed = Counts()
 
   private struct Counts {
     var refused: UInt64 = 0
-    var rests: UInt64 = 0
+    var pauses: UInt64 = 0
 
     mutating func add(_ listener: Listener) {
       refused += UInt64(listener.refusedForDescriptors)
-      rests += UInt64(listener.restCount)
+      pauses += UInt64(listener.pauseCount)
     }
   }
 
   init(loop: EventLoop) { self.loop = loop }
 
   func append(_ listener: Listener, of kind: ListenerKind) {
-    if isResting { listener.pause() }
+    if isPaused { listener.pause() }
     entries.append((kind, listener))
   }
 
@@ -49,19 +49,19 @@ final class ListeningSockets {
 
   /// A connection has come for which there was no room.
   func noteCrowded() {
-    guard !entries.isEmpty, !isResting else { return }
+    guard !entries.isEmpty, !isPaused else { return }
     let now = Int64(clamping: loop.nowMilliseconds)
     if Self.limit.take(from: &crowd, atMilliseconds: now) { return }
-    isResting = true
-    crowdedRests += 1
+    isPaused = true
+    crowdedPauses += 1
     for entry in entries { entry.listener.pause() }
-    let timer = restTimer ?? LoopTimer(loop: loop) { [unowned self] in goOn() }
-    timer.start(afterMilliseconds: Limits.crowdedRestMilliseconds)
-    restTimer = timer
+    let timer = pauseTimer ?? LoopTimer(loop: loop) { [unowned self] in goOn() }
+    timer.start(afterMilliseconds: Limits.crowdedPauseMilliseconds)
+    pauseTimer = timer
   }
 
   private func goOn() {
-    isResting = false
+    isPaused = false
     for entry in entries { entry.listener.resume() }
   }
 
@@ -76,17 +76,17 @@ final class ListeningSockets {
   /// Connections that were closed because the process had no descriptor for them.
   var refusedForDescriptors: UInt64 { counts.refused }
 
-  var rests: ListenerRests {
-    var rests = ListenerRests()
-    rests.crowded = crowdedRests
-    rests.noDescriptor = counts.rests
-    return rests
+  var pauses: ListenerPauses {
+    var pauses = ListenerPauses()
+    pauses.crowded = crowdedPauses
+    pauses.noDescriptor = counts.pauses
+    return pauses
   }
 
   /// How often the process lacked a descriptor for a connection since this last said so; nil where it said so lately,
   /// or where there is nothing new.
   func takeDescriptorReport(nowSeconds: UInt64) -> UInt64? {
     let counts = counts
-    return descriptorReport.take(counts.refused + counts.rests, nowSeconds: nowSeconds)
+    return descriptorReport.take(counts.refused + counts.pauses, nowSeconds: nowSeconds)
   }
 }

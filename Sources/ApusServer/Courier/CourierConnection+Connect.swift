@@ -79,8 +79,8 @@ extension CourierConnection {
       presented = identity.presented
       let previous = try shard.device(key)
       if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
-      // A key that was replaced is no way back in: whoever has it restored a copy, or stole one. Until the new key was
-      // used, the old one counts, since the device may not have got or kept what followed it.
+      // A replaced key is not accepted: its owner restored a backup, or stole it. Until the new key was used, the old
+      // one is valid, since the device may not have received or saved the new one.
       if previous.keyFingerprint != identity.keyFingerprint,
         identity.issuedSeconds < previous.issuedSeconds
       {

@@ -29,8 +29,8 @@ extension CourierConnection {
     guard stage == .enrolling, let issuing, issuing.isAsked else { return }
     issuing.isAsked = false
     guard issuance.status == .refused else { return answer(issuance) }
-    // A refusal leaves with a tick of the clock, a second later at the least: then nobody can tell by its time what it
-    // was that did not fit, and who guesses waits.
+    // A refusal is sent with a tick of the clock, at least a second later: its time does not reveal which check failed,
+    // and it slows down guessing.
     issuing.held = issuance
     connection.deadlineSeconds = context.nowSeconds + 2
     connection.watch()

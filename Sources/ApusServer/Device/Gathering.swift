@@ -18,7 +18,7 @@ struct Gathering {
   static let shareThatPays = 8
   /// No wait begins for this long after one that did not pay, so that such waits take less than a hundredth of the
   /// time.
-  static let restMilliseconds: UInt64 = 250
+  static let pauseMilliseconds: UInt64 = 250
 
   enum Action: Equatable { case send, wait, beginToWait }
 
@@ -32,7 +32,7 @@ struct Gathering {
       guard nowMilliseconds >= untilMilliseconds else { return .wait }
       isOn = false
       if joined * Self.shareThatPays < devices + joined {
-        restsUntilMilliseconds = nowMilliseconds + Self.restMilliseconds
+        restsUntilMilliseconds = nowMilliseconds + Self.pauseMilliseconds
       }
       return .send
     }

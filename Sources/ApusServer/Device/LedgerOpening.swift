@@ -63,7 +63,7 @@ struct LedgerOpening {
     return superseded.filter { Int($0.worker) % workerCount == index }.map(\.facts)
   }
 
-  /// What worker `index` takes up: its own, and what belongs to workers that are no more.
+  /// What worker `index` takes over: its own state, and that of workers that no longer exist.
   ///
   /// - Parameter milliseconds: Unix time of the start, when what an earlier run had in memory ends.
   func ledger(

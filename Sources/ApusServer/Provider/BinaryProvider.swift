@@ -148,7 +148,7 @@ final class BinaryProvider: ConnectionDriver {
     machine.refuse(frame, status: refusal.explanation.status, nowSeconds: nowSeconds)
   }
 
-  /// What became of an admitted notification so far.
+  /// The state of an admitted notification.
   private enum Outcome {
     case accepted
     case undecided
@@ -342,7 +342,7 @@ final class BinaryProvider: ConnectionDriver {
     }
   }
 
-  /// The provider sends no more; what it sent is still decided.
+  /// The provider has finished sending; what it sent is still decided.
   override func peerFinished() { machine.finish() }
 
   /// The service shuts down: frames that have arrived are decided, and the packet tells of those that come later.

@@ -148,7 +148,7 @@ final class HTTP2Provider: ConnectionDriver {
     return isAny
   }
 
-  /// Decides about one request, or passes it on to whoever owns the device.
+  /// Decides about one request, or passes it on to the worker that owns the device.
   private func handle(_ request: HTTP2Request) {
     if let interception { return interception.decide(request, of: self) }
     decide(request)

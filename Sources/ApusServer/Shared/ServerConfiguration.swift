@@ -11,10 +11,10 @@ package struct ListenerConfiguration: Sendable {
   package var kind: ListenerKind
   package var environment: Environment
   package var addresses: [SocketAddress]
-  /// How notifications are judged; of meaning to a gateway alone.
+  /// How notifications are judged; only for gateways.
   package var rules: BinaryRules
-  /// Whether TLS 1.0 and 1.1 are spoken: both are broken, and whoever can watch or change the traffic may read tokens
-  /// and payloads. For old senders alone, on addresses that only they can reach.
+  /// Whether TLS 1.0 and 1.1 are accepted: both are broken, and an attacker on the network may read tokens and
+  /// payloads. Only for old senders, on addresses that only they can reach.
   package var allowsLegacyTLS: Bool
 
   package init(

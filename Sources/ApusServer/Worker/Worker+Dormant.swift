@@ -20,7 +20,7 @@ extension Worker {
       let listener = dormant.reserve(connection.slot, connection.listener)
     else { return false }
     var row = DormantRow(courier.quiet, device, listener: listener, atMilliseconds: now)
-    row.socket = connection.park()
+    row.socket = connection.becomeDormant()
     dormant.insert(row, at: connection.slot)
     row.tls?.wipe()
     connections.removeObject(at: connection.slot)
@@ -61,7 +61,7 @@ extension Worker {
     }
     let connection = Connection(
       table: connections, listener: listener, entry: connections.entry(at: slot),
-      socket: Socket(parked: row.socket, loop: loop), peer: row.peer, tls: tls,
+      socket: Socket(dormant: row.socket, loop: loop), peer: row.peer, tls: tls,
       acceptedMilliseconds: row.acceptedMilliseconds, stage: .open)
     connection.wake(
       CourierConnection(connection, devices, waking: row, device: device),
@@ -113,10 +113,10 @@ extension Worker {
 
 /// Passes the loop's socket events for dormant devices to the worker. A separate object, because the loop refers to it
 /// weakly, and a weakly referenced object has slower reference counting.
-final class DormantSockets: ParkedSocketHandler {
+final class DormantSockets: DormantSocketHandler {
   private unowned let worker: Worker
 
   init(worker: Worker) { self.worker = worker }
 
-  func parkedSocketReady(_ tag: Int32) { worker.wake(tag).socketReadable() }
+  func dormantSocketReady(_ tag: Int32) { worker.wake(tag).socketReadable() }
 }

@@ -17,14 +17,14 @@ struct TestPushTable {
     return next
   }
 
-  /// Takes it out; nil when nobody waits for the answer any more.
+  /// Removes it; nil if nothing waits for the answer.
   mutating func close(_ number: UInt32) -> Answering? { open.removeValue(forKey: number) }
 }
 
 extension Worker {
   /// Decides about a test push as about a provider's request, on this worker's thread.
   ///
-  /// - Parameter done: Called once, unless the store never says what became of it.
+  /// - Parameter done: Called once, unless the store never reports an outcome.
   func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {
     do throws(Refusal) {
       try judge(push, done)

@@ -64,7 +64,7 @@ import ApusTrust
   /// Makes the workers of a service known to each other, or to an acceptor.
   func connect(to workers: [Worker]) {
     router.connect(to: workers.map(\.router)) { [unowned self] in handle($0) }
-    loop.parkedSocketHandler = dormantSockets
+    loop.dormantSocketHandler = dormantSockets
     loop.onWake = { [unowned self] in context.readClock() }
     loop.onTurnEnd = { [unowned self] in endTurn() }
     let timer = LoopTimer(loop: loop) { [unowned self] in secondPassed() }

@@ -32,14 +32,14 @@ package final class ScriptedGateway: @unchecked Sendable {
   package let options: Options
 
   /// By connection; later connections accept everything.
-  private let script: [[GatewayDeed]]
+  private let script: [[GatewayAction]]
   private let account = Mutex(Account())
   private let loop = EventLoop(name: "scripted")
   private let context: TLSContext
   private var listener: Listener?
   private var connections: [ScriptedGatewayConnection] = []
 
-  package init(_ script: [[GatewayDeed]], _ options: Options = Options()) throws {
+  package init(_ script: [[GatewayAction]], _ options: Options = Options()) throws {
     self.script = script
     self.options = options
     let now = EventLoop.wallClockMilliseconds() / 1000

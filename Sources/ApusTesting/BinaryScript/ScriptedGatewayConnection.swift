@@ -13,7 +13,7 @@ final class ScriptedGatewayConnection: SocketHandler {
   private let buffers = TLSBuffers()
   private var room = [UInt8](repeating: 0, count: 65_536)
   /// The remaining actions, the next one last.
-  private var deeds: [GatewayDeed]
+  private var actions: [GatewayAction]
   /// Received bytes that are not processed yet.
   private var input: [UInt8] = []
   private var lastTaken: UInt32 = 0
@@ -24,11 +24,11 @@ final class ScriptedGatewayConnection: SocketHandler {
   private static let limits = BinaryFrameLimits(tokenBytes: 1...100)
 
   init(
-    _ socket: Socket, _ tls: TLSConnection, _ deeds: [GatewayDeed], gateway: ScriptedGateway
+    _ socket: Socket, _ tls: TLSConnection, _ actions: [GatewayAction], gateway: ScriptedGateway
   ) {
     self.socket = socket
     self.tls = tls
-    self.deeds = deeds.reversed()
+    self.actions = actions.reversed()
     self.gateway = gateway
     options = gateway.options
     socket.handler = self
@@ -88,27 +88,27 @@ final class ScriptedGatewayConnection: SocketHandler {
   private func act() {
     guard tls.isEstablished else { return }
     while socket.isOpen, !isDeaf, timer?.isActive != true {
-      guard let deed = deeds.last else {
+      guard let action = actions.last else {
         guard takeNext() else { return }
         continue
       }
-      if case .take(let count) = deed {
+      if case .take(let count) = action {
         if count > 0 {
           guard takeNext() else { return }
-          deeds[deeds.count - 1] = .take(count - 1)
+          actions[actions.count - 1] = .take(count - 1)
         } else {
-          deeds.removeLast()
+          actions.removeLast()
         }
         continue
       }
-      guard !deed.needsFrame || frame() != nil else { return answerProbe() }
-      deeds.removeLast()
-      perform(deed)
+      guard !action.needsFrame || frame() != nil else { return answerProbe() }
+      actions.removeLast()
+      perform(action)
     }
   }
 
-  private func perform(_ deed: GatewayDeed) {
-    switch deed {
+  private func perform(_ action: GatewayAction) {
+    switch action {
     case .take: break
     case .say(let status, let named, let isSplit, let times):
       var packet = BinaryErrorPacket(status: .unknown, identifier: number(named))
@@ -140,7 +140,7 @@ final class ScriptedGatewayConnection: SocketHandler {
     }
   }
 
-  private func number(_ named: GatewayDeed.Named) -> UInt32 {
+  private func number(_ named: GatewayAction.Named) -> UInt32 {
     switch named {
     case .next:
       let identifier = frame()?.identifier ?? 0

@@ -113,10 +113,10 @@ package struct ScriptedPeer: Sendable {
   // MARK: Actions
 
   /// Performs an action for a request, which is then no longer waiting.
-  package mutating func perform(_ deed: PeerDeed, on request: Request) {
+  package mutating func perform(_ action: PeerAction, on request: Request) {
     requests.removeAll { $0 == request }
     let stream = request.stream
-    switch deed {
+    switch action {
     case .accept(let hasUniqueID, let hasBody):
       take(request)
       var headers = [RawHeader(":status", "200"), RawHeader(Self.idName, request.id)]

@@ -133,7 +133,7 @@ package final class Simulation {
       },
       configuration: configuration, trust: try credentials.trust(directory),
       workers: 1 + random.below(3), random: random.split())
-    server.sharesFeedbackLeases = options.canary != .splitsDesks
+    server.sharesFeedbackLeases = options.canary != .splitsLeases
     server.ignoresReloads = options.canary == .ignoresReloads
     server.recordsUnended = options.canary != .forgetsUnstored
     server.findsDormant = options.canary != .losesDormant
@@ -200,7 +200,7 @@ package final class Simulation {
   /// Sometimes several for one list.
   private func makeReaders() {
     let apps = (0..<1 + random.below(2)).map { _ in random.below(SimulationCredentials.appCount) }
-    let isAboutFeedback = options.canary == .clearsUnread || options.canary == .splitsDesks
+    let isAboutFeedback = options.canary == .clearsUnread || options.canary == .splitsLeases
     for index in 0..<(isAboutFeedback ? 5 : random.below(6)) {
       readers.append(
         SimulatedFeedbackReader(
@@ -332,7 +332,7 @@ package final class Simulation {
       timeline.after(random.between(1, 3_000_000)) { reader.start() }
     }
     watchClock()
-    beginMischief()
+    beginFaults()
     planReloads()
     if let seconds = options.fullDiskSeconds ?? options.canary?.fullDiskSeconds {
       planFullDisk(seconds)
@@ -342,7 +342,7 @@ package final class Simulation {
   private func calmDown() {
     isCalm = true
     trace("calm")
-    endMischief()
+    endFaults()
     for sender in senders { sender.stopSending() }
     for sender in oldSenders { sender.stopSending() }
     timeline.after(seconds: 2) { [self] in for device in devices { device.calmDown() } }

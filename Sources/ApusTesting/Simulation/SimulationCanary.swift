@@ -19,7 +19,7 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   /// The system reports everything written to a connection as arrived.
   case clearsUnread = "clears-unread"
   /// Each worker serves the feedback lists as if it were the only one.
-  case splitsDesks = "splits-desks"
+  case splitsLeases = "splits-leases"
   /// A running service keeps using its initial directory.
   case ignoresReloads = "ignores-reloads"
   /// Payloads on the binary interface are not checked.
@@ -54,7 +54,7 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     case .hidesKept, .losesCounters: .counters
     case .losesJournals, .forgetsUnstored: .ledger
     case .clearsUnread: .feedback
-    case .splitsDesks: .feedbackSharing
+    case .splitsLeases: .feedbackSharing
     case .ignoresReloads, .takesBadPayloads: .rights
     case .losesDormant, .losesDrained: .timeliness
     case .countsMore: .answers

@@ -23,7 +23,7 @@ final class FleetPart {
     let issue = DeviceIssue(data: settings.data, keepsSessions: settings.resumes)
     switch settings.misbehaviour {
     case nil, .die: crowd = Fleet(loop: loop, settings: settings, sources: sources)
-    case let how?: crowd = RogueFleet(how, loop: loop, settings: settings, sources: sources)
+    case let how?: crowd = MisbehavingFleet(how, loop: loop, settings: settings, sources: sources)
     }
     try issue.issue(settings.numbers, to: address) { crowd.add($0) }
     crowd.onRegistration = { [unowned self] in

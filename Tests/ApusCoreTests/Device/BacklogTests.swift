@@ -28,7 +28,7 @@ struct BacklogTests {
     return last
   }
 
-  /// What becomes of a notification whose wait is over.
+  /// How the wait of a notification ends.
   private enum Outcome: Equatable {
     case entered(DeviceSession.Offer)
     case refused(Reason)

@@ -178,7 +178,7 @@ struct ShardCrowdTests: ShardSuite {
     return received
   }
 
-  private let restMilliseconds =
+  private let pauseMilliseconds =
     Limits.courierUnresponsiveMilliseconds - Limits.courierStallMilliseconds
 
   @Test(
@@ -189,7 +189,7 @@ struct ShardCrowdTests: ShardSuite {
     let all = try first + push(950, expiresInSeconds: expiresInSeconds)
     let waiting = heldBackCount
     #expect((1..<900).contains(waiting))
-    model.loopMilliseconds += restMilliseconds - 1
+    model.loopMilliseconds += pauseMilliseconds - 1
     model.deadlineReached(device)
     #expect(heldBackCount == waiting)
     #expect(receive(sent) == all)
@@ -209,7 +209,7 @@ struct ShardCrowdTests: ShardSuite {
     }
     last += try push(1)
     #expect(heldBackCount == 2)
-    model.loopMilliseconds += restMilliseconds
+    model.loopMilliseconds += pauseMilliseconds
     model.deadlineReached(device)
     #expect(heldBackCount == 0)
     model.settle()

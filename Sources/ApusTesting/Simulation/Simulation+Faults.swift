@@ -5,14 +5,15 @@ import ApusModel
 // and some none.
 
 extension Simulation {
-  private enum Mischief: CaseIterable {
+  private enum FaultKind: CaseIterable {
     case device, deviceWish, devicePower, acknowledgements, sender, oldSender
     case network, crash, stop, disk, clock, stall
 
     /// The relative frequency. A canary's world has more of the faults that reveal it.
     func weight(_ canary: SimulationCanary?) -> Int {
       switch (self, canary) {
-      case (.deviceWish, .clearsUnread), (.deviceWish, .splitsDesks), (.deviceWish, .revivesTokens),
+      case (.deviceWish, .clearsUnread), (.deviceWish, .splitsLeases),
+        (.deviceWish, .revivesTokens),
         (.disk, .hidesKept):
         200
       default: weight
@@ -33,15 +34,15 @@ extension Simulation {
     }
   }
 
-  func beginMischief() {
+  func beginFaults() {
     let isIdeal = random.chance(1, in: 10) && options.canary == nil
-    let kinds = Mischief.allCases.filter { _ in random.chance(3, in: 4) && !isIdeal }
+    let kinds = FaultKind.allCases.filter { _ in random.chance(3, in: 4) && !isIdeal }
     guard !kinds.isEmpty else { return }
     let wait = random.between(1, 20) * Timeline.second
-    planMischief(kinds, wait)
+    planFaults(kinds, wait)
   }
 
-  private func planMischief(_ kinds: [Mischief], _ wait: UInt64) {
+  private func planFaults(_ kinds: [FaultKind], _ wait: UInt64) {
     timeline.after(random.wait(mean: wait)) { [weak self] in
       guard let self, !isCalm else { return }
       var choice = random.below(kinds.reduce(0) { $0 + $1.weight(options.canary) })
@@ -52,11 +53,11 @@ extension Simulation {
           break
         }
       }
-      planMischief(kinds, wait)
+      planFaults(kinds, wait)
     }
   }
 
-  private func happen(_ kind: Mischief) {
+  private func happen(_ kind: FaultKind) {
     switch kind {
     case .device: random.pick(devices).suffer(random.pick(SimulatedDevice.Trouble.allCases))
     case .deviceWish: wish(random.pick(devices))
@@ -159,7 +160,7 @@ extension Simulation {
   }
 
   /// Ends all faults; the service runs.
-  func endMischief() {
+  func endFaults() {
     network.healAll()
     disk.faultsPerThousand = 0
     disk.isBrieflyFull = false

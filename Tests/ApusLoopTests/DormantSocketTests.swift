@@ -4,11 +4,11 @@ import Testing
 @testable import ApusLoop
 
 /// Records its calls, and does what a test wants.
-private final class ParkedLog: ParkedSocketHandler {
+private final class DormantLog: DormantSocketHandler {
   var tags: [Int32] = []
   var act: (Int32) -> Void = { _ in }
 
-  func parkedSocketReady(_ tag: Int32) {
+  func dormantSocketReady(_ tag: Int32) {
     tags.append(tag)
     act(tag)
   }
@@ -16,33 +16,33 @@ private final class ParkedLog: ParkedSocketHandler {
 
 /// Sockets watched without an object.
 @Suite(.timeLimit(.minutes(30)))
-struct ParkingTests {
-  /// The event that makes a parked socket ready.
+struct DormantSocketTests {
+  /// The event that makes a dormant socket ready.
   enum Cause: CaseIterable {
     case bytes, end, error
   }
 
   @Test(
-    "A parked socket is reported with its tag, and works as before once unparked",
+    "A dormant socket is reported with its tag, and works as before once reclaimed",
     arguments: Cause.allCases)
   func wake(_ cause: Cause) async throws {
     let (near, far) = try connectedPair()
-    try await withLoops("parking") { loops in
+    try await withLoops("dormant") { loops in
       let loop = loops[0]
-      let kept = Confined<(ParkedLog, Socket?)>((ParkedLog(), nil))
+      let kept = Confined<(DormantLog, Socket?)>((DormantLog(), nil))
       let (results, result) = AsyncStream.makeStream(of: IOResult.self)
       try await loop.on {
         let log = kept.value.0
-        loop.parkedSocketHandler = log
+        loop.dormantSocketHandler = log
         let opened = try Socket(adopting: near, loop: loop)
         opened.handler = ClosureHandler(readable: { Issue.record("told its former handler") })
         opened.setInterest(reading: true, writing: false)
-        let number = opened.park(tag: 4711)
+        let number = opened.becomeDormant(tag: 4711)
         #expect(!opened.isOpen)
-        #expect(opened.park(tag: 1) == -1)
+        #expect(opened.becomeDormant(tag: 1) == -1)
         opened.close()
         log.act = { _ in
-          let socket = Socket(parked: number, loop: loop)
+          let socket = Socket(dormant: number, loop: loop)
           #expect(socket.isOpen)
           #expect(socket.handler == nil)
           socket.handler = ClosureHandler(readable: {
@@ -73,21 +73,21 @@ struct ParkingTests {
     if cause != .error { close(far) }
   }
 
-  @Test("A parked socket that stays ready is reported in each turn until it is closed")
+  @Test("A dormant socket that stays ready is reported in each turn until it is closed")
   func levelTriggered() async throws {
     let (near, far) = try socketPair()
     try await withLoops("level") { loops in
       let loop = loops[0]
-      let log = Confined(ParkedLog())
+      let log = Confined(DormantLog())
       let (told, tell) = AsyncStream.makeStream(of: Int32.self)
       try await loop.on {
-        loop.parkedSocketHandler = log.value
+        loop.dormantSocketHandler = log.value
         let socket = try Socket(adopting: near, loop: loop)
         socket.handler = ClosureHandler()
-        let number = socket.park(tag: 7)
+        let number = socket.becomeDormant(tag: 7)
         log.value.act = { tag in
           guard log.value.tags.count == 5 else { return }
-          Socket(parked: number, loop: loop).close()
+          Socket(dormant: number, loop: loop).close()
           tell.yield(tag)
         }
       }
@@ -101,21 +101,23 @@ struct ParkingTests {
     close(far)
   }
 
-  @Test("Parking ends the interest in writing, and an unparked socket has only interest in reading")
+  @Test(
+    "Becoming dormant ends the interest in writing, and a reclaimed socket has only interest in reading"
+  )
   func interest() async throws {
     let (near, far) = try socketPair()
     try await withLoops("interest") { loops in
       let loop = loops[0]
-      let log = Confined(ParkedLog())
+      let log = Confined(DormantLog())
       let calls = Confined<[String]>([])
       let kept = Confined<Socket?>(nil)
       try await loop.on {
-        loop.parkedSocketHandler = log.value
+        loop.dormantSocketHandler = log.value
         let socket = try Socket(adopting: near, loop: loop)
         socket.handler = ClosureHandler()
         socket.setInterest(reading: false, writing: true)
-        let number = socket.park(tag: 3)
-        kept.value = Socket(parked: number, loop: loop)
+        let number = socket.becomeDormant(tag: 3)
+        kept.value = Socket(dormant: number, loop: loop)
         kept.value?.handler = ClosureHandler(
           readable: {
             calls.value.append("r")
@@ -136,18 +138,18 @@ struct ParkingTests {
     close(far)
   }
 
-  @Test("Readiness of an unparked socket without a handler is reported once it has one")
+  @Test("Readiness of a reclaimed socket without a handler is reported once it has one")
   func noHandlerYet() async throws {
     let (near, far) = try socketPair()
     try await withLoops("between") { loops in
       let loop = loops[0]
-      let log = Confined(ParkedLog())
+      let log = Confined(DormantLog())
       let kept = Confined<Socket?>(nil)
       try await loop.on {
-        loop.parkedSocketHandler = log.value
+        loop.dormantSocketHandler = log.value
         let socket = try Socket(adopting: near, loop: loop)
-        let number = socket.park(tag: 3)
-        kept.value = Socket(parked: number, loop: loop)
+        let number = socket.becomeDormant(tag: 3)
+        kept.value = Socket(dormant: number, loop: loop)
       }
       #expect(write(far, "x", 1) == 1)
       try await loop.turns(3)
@@ -171,11 +173,11 @@ struct ParkingTests {
       for resets in [false, true] {
         let (near, far) = try connectedPair()
         try await loop.on {
-          let log = ParkedLog()
-          loop.parkedSocketHandler = log
+          let log = DormantLog()
+          loop.dormantSocketHandler = log
           let socket = try Socket(adopting: near, loop: loop)
-          let parked = Socket(parked: socket.park(tag: 0), loop: loop)
-          if resets { parked.abort() } else { parked.close() }
+          let dormant = Socket(dormant: socket.becomeDormant(tag: 0), loop: loop)
+          if resets { dormant.abort() } else { dormant.close() }
         }
         var byte: UInt8 = 0
         let count = read(far, &byte, 1)
@@ -187,14 +189,14 @@ struct ParkingTests {
     }
   }
 
-  @Test("A loop closes parked sockets when it ends, started or not", arguments: [true, false])
+  @Test("A loop closes dormant sockets when it ends, started or not", arguments: [true, false])
   func loopEnds(isStarted: Bool) async throws {
     let (near, far) = try socketPair()
-    let log = Confined(ParkedLog())
+    let log = Confined(DormantLog())
     do {
       let loop = EventLoop(name: "ends")
-      loop.parkedSocketHandler = log.value
-      _ = try Socket(adopting: near, loop: loop).park(tag: 1)
+      loop.dormantSocketHandler = log.value
+      _ = try Socket(adopting: near, loop: loop).becomeDormant(tag: 1)
       if isStarted {
         loop.start()
         try await loop.turns(2)
@@ -206,29 +208,29 @@ struct ParkingTests {
     close(far)
   }
 
-  @Test("Thousands of sockets are parked and unparked, each with its own tag")
+  @Test("Thousands of sockets become dormant and are reclaimed, each with its own tag")
   func many() async throws {
     try await withLoops("many") { loops in
       let loop = loops[0]
       let pairs = try (0..<300).map { _ in try socketPair() }
-      let log = Confined(ParkedLog())
+      let log = Confined(DormantLog())
       let numbers = Confined<[Int32]>([])
       let (told, tell) = AsyncStream.makeStream(of: Int32.self)
       try await loop.on {
-        loop.parkedSocketHandler = log.value
+        loop.dormantSocketHandler = log.value
         // Ten generations of each slot, in another order each time.
         var sockets = try pairs.map { try Socket(adopting: $0.0, loop: loop) }
         for round in 0..<10 {
-          let parked = sockets.indices.map { sockets[$0].park(tag: Int32($0)) }
-          sockets = parked.map { Socket(parked: $0, loop: loop) }
+          let dormant = sockets.indices.map { sockets[$0].becomeDormant(tag: Int32($0)) }
+          sockets = dormant.map { Socket(dormant: $0, loop: loop) }
           let index = round * 7
           let descriptor = sockets[index].detach()
           sockets[index] = try Socket(adopting: descriptor, loop: loop)
         }
-        numbers.value = sockets.indices.map { sockets[$0].park(tag: Int32($0)) }
+        numbers.value = sockets.indices.map { sockets[$0].becomeDormant(tag: Int32($0)) }
         #expect(Set(numbers.value).count == pairs.count)
         log.value.act = { tag in
-          Socket(parked: numbers.value[Int(tag)], loop: loop).close()
+          Socket(dormant: numbers.value[Int(tag)], loop: loop).close()
           tell.yield(tag)
         }
       }

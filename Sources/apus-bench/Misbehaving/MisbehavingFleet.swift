@@ -8,7 +8,7 @@ import ApusWire
 import Glibc
 
 /// Misbehaving devices with valid certificates, on one loop. Confined to it.
-final class RogueFleet: DeviceCrowd {
+final class MisbehavingFleet: DeviceCrowd {
   var failure: CommandFailure? { nil }
   var onRegistration: () -> Void = {}
   let how: Misbehaviour
@@ -19,7 +19,7 @@ final class RogueFleet: DeviceCrowd {
 
   private let settings: FleetSettings
   private let sources: [SocketAddress]
-  private var links: [RogueLink] = []
+  private var links: [MisbehavingLink] = []
   private var tokens: TokenBook
   private var timer: LoopTimer?
   private var lastSecond: UInt64 = 0
@@ -47,7 +47,7 @@ final class RogueFleet: DeviceCrowd {
     guard case .addresses(let addresses) = configuration.endpoint else { return }
     let index = links.count
     links.append(
-      RogueLink(
+      MisbehavingLink(
         tag: index, context: configuration.context, identity: configuration.identity,
         address: addresses[0],
         source: sources.isEmpty ? nil : sources[index % sources.count], owner: self))
@@ -108,7 +108,7 @@ final class RogueFleet: DeviceCrowd {
 
   // MARK: Events of links
 
-  func registered(_ link: RogueLink, _ token: DeviceToken) {
+  func registered(_ link: MisbehavingLink, _ token: DeviceToken) {
     guard tokens.add(token, of: link.tag) else { return }
     counts[.registered] += 1
     guard tokens.isComplete else { return }

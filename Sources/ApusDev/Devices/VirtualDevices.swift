@@ -10,7 +10,7 @@ import ApusWire
 import Glibc
 
 /// All virtual devices. Confined to their loop.
-final class DevicePark: @unchecked Sendable {
+final class VirtualDevices: @unchecked Sendable {
   struct Settings: Sendable {
     var data: DataDirectory
     /// The addresses to which devices of each environment connect.
@@ -27,7 +27,7 @@ final class DevicePark: @unchecked Sendable {
   private let authority: CertificateAuthority
   private let authorityPEM: [UInt8]
   private let record: @Sendable (PushRecorder.Note) -> Void
-  private(set) var devices: [VirtualDevice] = []
+  private(set) var all: [VirtualDevice] = []
   /// Bundle ids of the service's apps.
   private(set) var apps: Set<String>
 
@@ -48,7 +48,7 @@ final class DevicePark: @unchecked Sendable {
     authorityPEM = try Files.read(settings.data.clientAuthorityFile)
   }
 
-  func device(_ id: String) -> VirtualDevice? { devices.first { $0.id == id } }
+  func device(_ id: String) -> VirtualDevice? { all.first { $0.id == id } }
 
   // MARK: Making devices
 
@@ -56,7 +56,7 @@ final class DevicePark: @unchecked Sendable {
   func add(
     id: String, name: String, language: String, environments: [Environment] = Environment.allCases
   ) throws -> VirtualDevice {
-    guard devices.count < Self.capacity else {
+    guard all.count < Self.capacity else {
       throw DevProblem(.conflict, "there are already \(Self.capacity) devices")
     }
     guard device(id) == nil else {
@@ -77,7 +77,7 @@ final class DevicePark: @unchecked Sendable {
       id: id, name: name, language: language, identity: identity, deviceID: deviceID)
     for app in apps { device.apps[app] = .installed }
     for environment in environments { link(device, environment, context) }
-    devices.append(device)
+    all.append(device)
     book.setLanguage(language, of: id)
     device.sayTopics()
     for link in device.links.values { link.start() }
@@ -126,7 +126,7 @@ final class DevicePark: @unchecked Sendable {
   /// `done` is called when the device has disconnected.
   func remove(_ id: String, _ done: @escaping () -> Void) {
     guard let device = device(id) else { return done() }
-    devices.removeAll { $0.id == id }
+    all.removeAll { $0.id == id }
     book.forget(id)
     book.forgetAdoptions()
     if settings.keepsIdentities { Files.remove("\(settings.data.path)/dev/\(id).pem") }
@@ -157,7 +157,7 @@ final class DevicePark: @unchecked Sendable {
     try settings.data.addApp(bundle, team: team)
     reload()
     apps.insert(bundle)
-    for device in devices {
+    for device in all {
       device.apps[bundle] = .installed
       device.sayTopics()
       requestTokens(of: bundle, for: device)
@@ -189,6 +189,6 @@ final class DevicePark: @unchecked Sendable {
 
   /// Ends all connections.
   func stop(_ done: @escaping () -> Void) {
-    each(devices.flatMap(\.links.values).map { link in { link.stop($0) } }, done)
+    each(all.flatMap(\.links.values).map { link in { link.stop($0) } }, done)
   }
 }

@@ -3,7 +3,7 @@ import ApusWire
 import Synchronization
 
 /// The armed fault rules. Workers query it for each push.
-final class FaultDesk: Sendable {
+final class FaultInjector: Sendable {
   private struct State {
     var rules: [FaultRule] = []
     var nextID: UInt64 = 1

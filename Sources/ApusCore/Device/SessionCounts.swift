@@ -3,7 +3,7 @@ package import ApusModel
 /// Counts of a worker's connected devices, their power states, and notifications in flight.
 ///
 /// Updated with each change: iterating over a million sessions would delay everything else.
-package struct SessionCensus: Sendable {
+package struct SessionCounts: Sendable {
   /// Indexed by the raw values of the environments.
   private var byEnvironment = InlineArray<2, Int>(repeating: 0)
   /// Indexed by the raw values of the power states.
@@ -42,7 +42,7 @@ package struct SessionCensus: Sendable {
   mutating func sent() { inFlight += 1 }
   mutating func answered() { inFlight -= 1 }
 
-  package static func + (left: SessionCensus, right: SessionCensus) -> SessionCensus {
+  package static func + (left: SessionCounts, right: SessionCounts) -> SessionCounts {
     var sum = left
     for index in sum.byEnvironment.indices {
       sum.byEnvironment[index] += right.byEnvironment[index]

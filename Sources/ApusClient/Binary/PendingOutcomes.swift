@@ -3,7 +3,7 @@ import Synchronization
 
 /// Maps tickets to those who wait for outcomes. A ticket consists of an index into `places` (24 bits) and a number that
 /// distinguishes the holder's pushes (40 bits).
-final class OutcomeDesk: Sendable {
+final class PendingOutcomes: Sendable {
   enum Holder: Sendable {
     case nobody
     /// One push.

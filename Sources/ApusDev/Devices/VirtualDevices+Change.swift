@@ -42,7 +42,7 @@ struct DeviceChange: Sendable {
   }
 }
 
-extension DevicePark {
+extension VirtualDevices {
   /// Changes a device; `done` is called once the service has applied the change.
   func change(
     _ device: VirtualDevice, _ change: DeviceChange, _ done: @escaping () -> Void
@@ -109,8 +109,8 @@ extension DevicePark {
   /// The device that had the token before, or a new one; beyond the limit, an existing one.
   private func owner(of token: String) throws -> VirtualDevice {
     if let known = book.owner(of: token).flatMap({ device($0.device) }) { return known }
-    let adopted = devices.filter { $0.id.hasPrefix(Self.adoptedPrefix) }
-    guard devices.count < Self.capacity || adopted.isEmpty else {
+    let adopted = all.filter { $0.id.hasPrefix(Self.adoptedPrefix) }
+    guard all.count < Self.capacity || adopted.isEmpty else {
       let sum = token.utf8.reduce(0) { ($0 &* 31 &+ Int($1)) & 0xffff }
       return adopted[sum % adopted.count]
     }

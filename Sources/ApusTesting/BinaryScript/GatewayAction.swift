@@ -1,7 +1,7 @@
 package import ApusModel
 
 /// An action of a scripted gateway on one connection. After the last action it accepts everything.
-package enum GatewayDeed: Sendable, Hashable {
+package enum GatewayAction: Sendable, Hashable {
   /// The number that a packet names.
   package enum Named: Sendable, Hashable {
     /// The next notification, which is discarded.
@@ -42,10 +42,10 @@ package enum GatewayDeed: Sendable, Hashable {
   }
 
   /// A rejection as gateways send it.
-  package static func refuse(_ status: BinaryStatus) -> GatewayDeed {
+  package static func refuse(_ status: BinaryStatus) -> GatewayAction {
     .say(status: status.rawValue, .next)
   }
 
   /// The status Shutdown, with the last accepted notification.
-  package static let shutDown = GatewayDeed.say(status: BinaryStatus.shutdown.rawValue, .last)
+  package static let shutDown = GatewayAction.say(status: BinaryStatus.shutdown.rawValue, .last)
 }

@@ -2,7 +2,7 @@ package import ApusRandom
 import ApusModel
 
 /// An action of a scripted service for one complete request.
-package enum PeerDeed: Sendable, Hashable {
+package enum PeerAction: Sendable, Hashable {
   /// 200: the service has accepted the notification. Services sometimes send `apns-unique-id`, and never a body; some
   /// proxies do.
   case accept(uniqueID: Bool, body: Bool)
@@ -27,12 +27,12 @@ package enum PeerDeed: Sendable, Hashable {
   case halfClose(isTaken: Bool)
 
   /// Each documented reason, with its status.
-  package static let documented: [PeerDeed] = Reason.allCases.map {
+  package static let documented: [PeerAction] = Reason.allCases.map {
     .reject(status: Int($0.status), reason: $0.text.description, retryAfter: nil)
   }
 
   /// A random action of any kind.
-  package static func random(_ random: inout SeededRandom) -> PeerDeed {
+  package static func random(_ random: inout SeededRandom) -> PeerAction {
     switch random.below(25) {
     case 0..<10: .accept(uniqueID: random.chance(1, in: 2), body: random.chance(1, in: 8))
     case 10: random.pick(documented)

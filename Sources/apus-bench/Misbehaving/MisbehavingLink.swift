@@ -6,7 +6,7 @@ import ApusTLS
 import ApusWire
 
 /// The connection of a misbehaving device. Confined to its loop.
-final class RogueLink: SocketHandler {
+final class MisbehavingLink: SocketHandler {
   enum Stage: Equatable {
     /// Waits until the given time of the loop's clock.
     case waiting(UInt64)
@@ -22,7 +22,7 @@ final class RogueLink: SocketHandler {
   private let identity: TLSConnectionIdentity?
   private let address: SocketAddress
   private let source: SocketAddress?
-  private unowned let owner: RogueFleet
+  private unowned let owner: MisbehavingFleet
   private var socket: Socket?
   private var tls: TLSConnection?
   private var client = CourierClient(configuration: CourierClient.Configuration())
@@ -36,7 +36,7 @@ final class RogueLink: SocketHandler {
 
   init(
     tag: Int, context: TLSContext, identity: TLSConnectionIdentity?, address: SocketAddress,
-    source: SocketAddress?, owner: RogueFleet
+    source: SocketAddress?, owner: MisbehavingFleet
   ) {
     self.tag = tag
     self.context = context
