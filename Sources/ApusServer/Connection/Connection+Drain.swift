@@ -12,17 +12,18 @@ extension Connection {
 
   /// Reads what has arrived.
   func readBeforeDrain() {
-    if stage == .open { socketReadable() }
+    if isOpen { socketReadable() }
   }
 
   /// A provider finishes its handshake, and its protocol then ends the connection without losing a request. A device
   /// tries again by itself.
   private func drainHandshake() {
     guard stage == .handshaking, listener.kind != .courier else {
-      if stage == .handshaking || stage == .open { abort() }
+      if stage == .handshaking || isOpen { abort() }
       return
     }
-    deadlineSeconds = min(deadlineSeconds, context.nowSeconds + Limits.drainHandshakeSeconds)
+    schedule.deadlineSeconds = min(
+      schedule.deadlineSeconds, context.nowSeconds + Limits.drainHandshakeSeconds)
     watch()
   }
 }

@@ -7,30 +7,29 @@ extension Connection {
   /// Sends the connection to the worker that continues with it, and retires this object.
   func handOver() {
     guard let holder else { preconditionFailure("an untrusted connection left") }
-    let state = driver.take()?.leave()
-    stage = .closed
+    let state = retire()?.leave()
     let descriptor = socket.detach()
     table.forget(self, goesOn: true)
     table.host?.handOver(
       HandedOverConnection(
         listener: listener, descriptor: descriptor, peer: peer, holder: holder, tls: tls,
         acceptedMilliseconds: acceptedMilliseconds, unsent: unsent,
-        unread: (state?.unread ?? []) + waiting, isPeerFinished: isPeerFinished, state: state))
+        unread: (state?.unread ?? []) + untrusted.waiting, isPeerFinished: isPeerFinished,
+        state: state))
   }
 
   /// Continues with a connection that was accepted elsewhere.
   func resume(_ handed: HandedOverConnection) {
-    remainTrusted(as: handed.holder)
+    trust(handed.holder)
     unsent = handed.unsent
-    if !unsent.isEmpty { stalled() }
+    if !unsent.isEmpty { outputWaits() }
     if let state = handed.state {
-      driver = table.host?.resumeProtocol(state, of: self)
+      begin(table.host?.resumeProtocol(state, of: self))
     } else {
       beginProtocol()
     }
-    watch()
     unsafe handed.unread.withUnsafeBytes { bytes in
-      if stage == .open, unsafe !bytes.isEmpty { unsafe received(bytes) }
+      if isOpen, unsafe !bytes.isEmpty { unsafe received(bytes) }
     }
     if handed.isPeerFinished { peerFinished() }
   }

@@ -6,20 +6,17 @@ import ApusTLS
 // What happens when a connection's peer proves who it is.
 
 extension Connection {
-  /// The peer has proved who it is. An acceptor gives the connection up then. False, and nothing has changed, if its
-  /// team has too many connections.
+  /// The peer has proved its identity. A connection of an acceptor then moves to a worker. False, and nothing has
+  /// changed, if its team has too many connections.
   func becomeTrusted(as holder: ConnectionHolder) -> Bool {
     guard self.holder == nil else { return true }
     guard context.gate.trust(peer, at: listener, as: holder) else {
       noteCrowdedTeam(holder)
       return false
     }
-    self.holder = holder
-    if context.isAcceptor {
-      leave()
-    } else {
-      table.becameTrusted(self)
-    }
+    trust(holder)
+    table.becameTrusted(self)
+    if context.isAcceptor { leave() }
     return true
   }
 
@@ -37,13 +34,9 @@ extension Connection {
   /// A device is known, and its connection goes on at the worker that owns it.
   func leaveAsDevice() {
     guard context.gate.trust(peer, at: listener, as: .device) else { return close() }
-    holder = .device
+    trust(.device)
+    table.becameTrusted(self)
     leave()
-  }
-
-  /// The same of a connection that is counted as trusted already.
-  func remainTrusted(as holder: ConnectionHolder) {
-    self.holder = holder
   }
 
   /// The team of a connection whose certificate says all; nil if it names none.

@@ -17,39 +17,38 @@ extension Connection {
 
   /// It is its turn.
   func goOnReading() {
-    isHeldBack = false
-    if waiting.isEmpty || stage != .open {
+    untrusted.turnCame()
+    if untrusted.waiting.isEmpty || !isOpen {
       read(times: 1)
     } else {
       takeWaiting(upTo: Limits.untrustedTurnBytes)
       markDirty()
     }
-    if !isHeldBack { updateInterest() }
+    if !untrusted.isHeldBack { updateInterest() }
   }
 
   /// Hands the protocol the first bytes that wait, or all of them once the peer is trusted. Nothing more is read while
   /// others wait.
   func takeWaiting(upTo limit: Int) {
-    guard !waiting.isEmpty, !isLeaving else { return }
-    var bytes: [UInt8] = []
-    swap(&bytes, &waiting)
+    guard !untrusted.waiting.isEmpty, !isLeaving else { return }
+    var bytes = untrusted.takeWaiting()
     var count = min(limit, bytes.count)
     unsafe bytes.withUnsafeBytes { all in
       unsafe received(UnsafeRawBufferPointer(rebasing: all[..<count]))
-      guard isTrusted, stage == .open, count < all.count else { return }
+      guard isTrusted, isOpen, count < all.count else { return }
       unsafe received(UnsafeRawBufferPointer(rebasing: all[count...]))
       count = all.count
     }
-    guard stage == .open, count < bytes.count else { return }
+    guard isOpen, count < bytes.count else { return }
     bytes.removeFirst(count)
-    waiting = bytes
+    untrusted.putBack(bytes)
     guard !isLeaving else { return }
     table.untrustedWork.wait(self)
     holdBack()
   }
 
   private func holdBack() {
-    isHeldBack = true
+    untrusted.holdBack()
     updateInterest()
   }
 
@@ -61,7 +60,7 @@ extension Connection {
 
   /// It is its turn.
   func goOnShakingHands() {
-    isHeldBack = false
+    untrusted.turnCame()
     // Half a handshake for somebody who has given up keeps all who wait behind him. With the second flight something
     // may have come that is to be taken, and the dear part is done.
     guard isHalfOpen || !socket.hasPeerFinished else { return abort() }
@@ -96,14 +95,14 @@ extension Connection {
     guard stage == .handshaking else { return }
     guard case .handshakeCompleted = outcome else { return awaitNextFlight() }
     established()
-    if stage == .open, !rest.isEmpty { unsafe rest.withUnsafeBytes { unsafe pump($0) } }
+    if isOpen, !rest.isEmpty { unsafe rest.withUnsafeBytes { unsafe pump($0) } }
     updateInterest()
     markDirty()
   }
 
   private func awaitNextFlight() {
     if !isHalfOpen {
-      halfOpenMilliseconds = context.loop.nowMilliseconds
+      untrusted.handshakeBegan(atMilliseconds: context.loop.nowMilliseconds)
       table.untrustedWork.handshakeBegan(self, table)
     }
     updateInterest()
@@ -123,12 +122,12 @@ extension Connection {
     abort()
   }
 
-  var isHalfOpen: Bool { halfOpenMilliseconds != .max }
+  var isHalfOpen: Bool { untrusted.isHalfOpen }
 
   /// The handshake is completed, or over.
   func endHandshake() {
     guard isHalfOpen else { return }
-    halfOpenMilliseconds = .max
+    untrusted.handshakeEnded()
     table.untrustedWork.handshakeEnded(self)
   }
 }

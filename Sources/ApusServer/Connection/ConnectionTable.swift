@@ -119,7 +119,7 @@ protocol ConnectionHost: AnyObject {
       if handed.listener.kind == .courier ? shutdown.isDrainingDevices : shutdown.isDraining {
         connection.drain()
       }
-      markDirty(connection)
+      connection.markDirty()
     } catch {
       context.gate.close(handed.peer, at: handed.listener, holder: handed.holder)
       refuse(slot, handed.peer, error)
@@ -150,7 +150,7 @@ protocol ConnectionHost: AnyObject {
   /// - Parameter goesOn: Whether another worker continues with it; then it remains counted.
   func forget(_ connection: Connection, goesOn: Bool = false) {
     let index = Int(connection.slot)
-    if !connection.isTrusted { untrusted.remove(connection) }
+    if connection.holder == nil { untrusted.remove(connection) }
     connection.endHandshake()
     connections[index] = nil
     generations[index] &+= 1
@@ -193,11 +193,8 @@ protocol ConnectionHost: AnyObject {
 
   // MARK: Writing
 
-  func markDirty(_ connection: Connection) {
-    guard !connection.isDirty else { return }
-    connection.isDirty = true
-    dirty.append(connection)
-  }
+  /// The connection has output, and is not in the list yet.
+  func append(dirty connection: Connection) { dirty.append(connection) }
 
   /// Has every connection write that has something to write.
   func flushDirty() {
@@ -207,14 +204,9 @@ protocol ConnectionHost: AnyObject {
   // MARK: Deadlines
 
   /// Looks at the connection when its deadline has come, or when it has been quiet for long enough to fall dormant.
-  ///
-  /// The next look and a later one are remembered: a deadline that moves back and forth with every message adds nothing
-  /// to the wheel, nor does one that comes and goes in front of a far one.
   func watch(_ connection: Connection) {
-    let look = min(connection.dueSeconds, connection.quietSeconds)
-    guard look < connection.watchedSeconds else { return }
-    if connection.plannedSeconds == .max { connection.plannedSeconds = connection.watchedSeconds }
-    connection.watchedSeconds = watch(connection.entry, deadlineSeconds: look)
+    guard let seconds = connection.schedule.missingSeconds else { return }
+    connection.schedule.added(atSeconds: watch(connection.entry, deadlineSeconds: seconds))
   }
 
   /// Adds an entry to the wheel, and returns the second at which the wheel comes to it.
@@ -240,12 +232,11 @@ protocol ConnectionHost: AnyObject {
       host?.lookAtDormant(entry.slot)
       return
     }
-    guard connection.watchedSeconds <= now else { return }
-    (connection.watchedSeconds, connection.plannedSeconds) = (connection.plannedSeconds, .max)
-    if connection.dueSeconds <= now { return connection.deadlineReached() }
-    if connection.quietSeconds <= now {
+    guard connection.schedule.reached(atSeconds: now) else { return }
+    if connection.schedule.dueSeconds <= now { return connection.deadlineReached() }
+    if connection.schedule.quietSeconds <= now {
       guard host?.fallDormant(connection) != true else { return }
-      connection.quietSeconds = now + context.configuration.dormantSeconds
+      connection.schedule.quietSeconds = now + context.configuration.dormantSeconds
     }
     watch(connection)
   }

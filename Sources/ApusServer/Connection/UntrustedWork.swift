@@ -122,7 +122,7 @@ struct UntrustedWork: ~Copyable {
   private mutating func overdue(_ table: ConnectionTable) -> Connection? {
     for lane in lanes.indices where !lanes[lane].beginning.isEmpty {
       guard let oldest = lanes[lane].halfOpen.oldestOfLargest(table) else { continue }
-      let end = oldest.halfOpenMilliseconds + Limits.handshakePatienceMilliseconds
+      let end = oldest.untrusted.halfOpenMilliseconds + Limits.handshakePatienceMilliseconds
       if end <= table.context.loop.nowMilliseconds { return oldest }
     }
     return nil

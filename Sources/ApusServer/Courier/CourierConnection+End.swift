@@ -18,8 +18,8 @@ extension CourierConnection {
       deadline = min(deadline, milliseconds / 1000 + 1)
     }
     if let certificate { deadline = min(deadline, context.secondAfter(certificate.notAfter)) }
-    connection.deadlineSeconds = deadline
-    connection.quietSeconds = context.nowSeconds + context.configuration.dormantSeconds
+    connection.schedule.deadlineSeconds = deadline
+    connection.schedule.quietSeconds = context.nowSeconds + context.configuration.dormantSeconds
     connection.watch()
   }
 

@@ -20,7 +20,7 @@ extension CourierConnection {
     let issuing = CertificateIssuing()
     issuing.isAsked = true
     self.issuing = issuing
-    connection.deadlineSeconds = context.nowSeconds + UInt64(Limits.enrolmentSeconds)
+    connection.schedule.deadlineSeconds = context.nowSeconds + UInt64(Limits.enrolmentSeconds)
     connection.watch()
     ask(.enrolment(code: request.code, name: request.name), request.certificateRequest)
   }
@@ -32,7 +32,7 @@ extension CourierConnection {
     // A refusal is sent with a tick of the clock, at least a second later: its time does not reveal which check failed,
     // and it slows down guessing.
     issuing.held = issuance
-    connection.deadlineSeconds = context.nowSeconds + 2
+    connection.schedule.deadlineSeconds = context.nowSeconds + 2
     connection.watch()
   }
 
@@ -83,7 +83,7 @@ extension CourierConnection {
     guard issuance.status == .accepted, stage == .serving, isOfOlderAuthority else { return }
     // It comes back with the new one, while the old one would still do: then the service knows that it has it.
     stopReason = .renewed
-    connection.deadlineSeconds = context.nowSeconds + Self.renewedSeconds
+    connection.schedule.deadlineSeconds = context.nowSeconds + Self.renewedSeconds
     connection.watch()
   }
 

@@ -85,7 +85,7 @@ final class CourierConnection: ConnectionDriver {
       return nil
     }
     super.init(connection)
-    connection.deadlineSeconds = lastFrameSeconds + UInt64(Limits.courierConnectSeconds)
+    connection.schedule.deadlineSeconds = lastFrameSeconds + UInt64(Limits.courierConnectSeconds)
   }
 
   /// Goes on with a connection that another worker accepted.
@@ -96,7 +96,7 @@ final class CourierConnection: ConnectionDriver {
     framer = handed.framer
     super.init(connection)
     begin(handed.identity, presentedToken: handed.presentedToken)
-    connection.deadlineSeconds = lastFrameSeconds + UInt64(Limits.courierFilterSeconds)
+    connection.schedule.deadlineSeconds = lastFrameSeconds + UInt64(Limits.courierFilterSeconds)
   }
 
   /// Goes on with a connection that was dormant.
@@ -124,7 +124,7 @@ final class CourierConnection: ConnectionDriver {
     QuietConnection(
       tls: connection.tls, peer: connection.peer,
       acceptedMilliseconds: connection.acceptedMilliseconds,
-      watchedSeconds: connection.watchedSeconds, dialect: dialect,
+      watchedSeconds: connection.schedule.watchedSeconds, dialect: dialect,
       lastFrameSeconds: lastFrameSeconds, idleSeconds: idleSeconds, skippedFrames: skippedFrames,
       authorityGeneration: authorityGeneration, baseToken: baseToken, certificate: certificate,
       presented: presented, issuing: issuing)
@@ -300,7 +300,7 @@ final class CourierConnection: ConnectionDriver {
     stopReason = .serviceStops
     endIfDrained()
     guard stage != .over else { return }
-    connection.deadlineSeconds = context.nowSeconds + Limits.drainAcknowledgeSeconds
+    connection.schedule.deadlineSeconds = context.nowSeconds + Limits.drainAcknowledgeSeconds
     connection.watch()
   }
 

@@ -134,7 +134,7 @@ import ApusWire
 
   /// A reader that takes nothing is the connection's concern.
   private func setDeadline() {
-    connection.deadlineSeconds = sender.notAfterSeconds.map(context.secondAfter) ?? .max
+    connection.schedule.deadlineSeconds = sender.notAfterSeconds.map(context.secondAfter) ?? .max
   }
 
   /// Called when the trust was replaced or the certificate has expired: checks whether this reader may still get the

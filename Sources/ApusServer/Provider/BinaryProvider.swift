@@ -312,7 +312,7 @@ final class BinaryProvider: ConnectionDriver {
     if let end = sender.notAfterSeconds, !machine.isEnded {
       seconds = min(seconds, context.secondAfter(end))
     }
-    connection.deadlineSeconds = seconds
+    connection.schedule.deadlineSeconds = seconds
     connection.watch()
   }
 

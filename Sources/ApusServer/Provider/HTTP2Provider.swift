@@ -76,7 +76,7 @@ final class HTTP2Provider: ConnectionDriver {
       configuration: configuration, pool: providers.requestPool,
       nowMilliseconds: context.loop.nowMilliseconds)
     super.init(connection)
-    connection.deadlineSeconds = context.nowSeconds + UInt64(Limits.requestSeconds)
+    connection.schedule.deadlineSeconds = context.nowSeconds + UInt64(Limits.requestSeconds)
     if isCrowdedOut { goAway(Refusal(.tooManyConnections)) }
     if let refusal { refuseConnection(refusal) }
     if context.shutdown.isDraining { drain() }
@@ -317,7 +317,7 @@ final class HTTP2Provider: ConnectionDriver {
       seconds = min(seconds, context.secondAfter(end))
     }
     if ending.isDraining { seconds = min(seconds, context.nowSeconds + 1) }
-    connection.deadlineSeconds = seconds
+    connection.schedule.deadlineSeconds = seconds
     connection.watch()
   }
 

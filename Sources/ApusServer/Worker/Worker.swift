@@ -142,7 +142,7 @@ import ApusTrust
     connections.lookAtDue()
     repeat {
       devices.work { slot in
-        if let connection = connections.connection(at: slot) { connections.markDirty(connection) }
+        if let connection = connections.connection(at: slot) { connection.markDirty() }
       }
       // The journal has the lines of a notification before its answer leaves.
       devices.gatherLedger()
@@ -284,7 +284,7 @@ import ApusTrust
   var hasDevicesToDrain: Bool {
     dormant.dormancy.count > 0
       || connections.awakeConnections.contains {
-        $0.listener.kind == .courier && $0.stage != .lingering
+        $0.listener.kind == .courier && !$0.isLingering
       }
   }
 
@@ -295,7 +295,7 @@ import ApusTrust
     var gateways: [Int32] = []
     for connection in Array(connections.awakeConnections) where connection.listener.kind != .courier
     {
-      if connection.listener.kind == .gateway, connection.stage == .open {
+      if connection.listener.kind == .gateway, connection.isOpen {
         gateways.append(connection.slot)
       } else {
         connection.drain()
