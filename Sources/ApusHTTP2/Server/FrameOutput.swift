@@ -6,7 +6,20 @@ import ApusModel
   private var start = 0
   private var end = 0
   /// All bytes taken so far.
-  private(set) var takenBytes: UInt64 = 0
+  private var takenBytes: UInt64 = 0
+
+  /// Responses whose end is in the output, in its order. Those before `answerIndex` were taken.
+  private var answers: [Answer] = []
+  private var answerIndex = 0
+  /// RST_STREAM frames and acknowledgements in the output, counted since it was last empty.
+  private var resetCount = 0
+  private var acknowledgementCount = 0
+
+  private struct Answer {
+    var streamID: Int32
+    /// The value of `takenBytes` once its end is taken.
+    var end: UInt64
+  }
 
   private static let leastBytes = 2048
 
@@ -16,8 +29,6 @@ import ApusModel
 
   var isEmpty: Bool { start == end }
   var count: Int { end - start }
-  /// All bytes appended so far.
-  var madeBytes: UInt64 { takenBytes + UInt64(count) }
 
   /// Moves up to `limit` bytes to the end of `buffer`.
   mutating func take(into buffer: inout [UInt8], limit: Int) {
@@ -30,6 +41,7 @@ import ApusModel
     unsafe memory.deallocate()
     unsafe memory = .init(start: nil, count: 0)
     (start, end) = (0, 0)
+    (resetCount, acknowledgementCount) = (0, 0)
   }
 
   /// Reserves `count` bytes, which `body` writes; it returns how many it wrote.
@@ -50,7 +62,53 @@ import ApusModel
     (start, end) = (0, self.count)
   }
 
+  // MARK: Answers
+
+  /// The end of a response was appended.
+  mutating func noteAnswer(of streamID: Int32) {
+    answers.append(Answer(streamID: streamID, end: takenBytes + UInt64(count)))
+  }
+
+  /// The next stream whose response was taken completely.
+  mutating func takeAnswered() -> Int32? {
+    guard answerIndex < answers.count, answers[answerIndex].end <= takenBytes else {
+      if 2 * answerIndex > answers.count { forgetTaken() }
+      return nil
+    }
+    answerIndex += 1
+    return answers[answerIndex - 1].streamID
+  }
+
+  private mutating func forgetTaken() {
+    if answerIndex == answers.count {
+      answers.removeAll(keepingCapacity: true)
+    } else {
+      answers.removeFirst(answerIndex)
+    }
+    answerIndex = 0
+  }
+
   // MARK: Frames
+
+  /// Appends a reset that the peer caused; throws if it reads too few of them.
+  mutating func appendReset(
+    _ streamID: Int32, _ code: HTTP2ErrorCode
+  ) throws(HTTP2ServerSession.Failure) {
+    guard resetCount < Limits.pendingResets else { throw .streams }
+    resetCount += 1
+    append(FrameType.resetStream, streamID: streamID, number: code.rawValue)
+  }
+
+  /// Appends an acknowledgement; throws if the peer reads too few of them.
+  mutating func acknowledge(
+    _ type: UInt8, _ payload: Span<UInt8>
+  ) throws(HTTP2ServerSession.Failure) {
+    guard acknowledgementCount < Limits.pendingAcknowledgements else {
+      throw .connection(.enhanceYourCalm)
+    }
+    acknowledgementCount += 1
+    append(type, flags: FrameFlag.acknowledge, payload: payload)
+  }
 
   /// Appends a frame.
   mutating func append(

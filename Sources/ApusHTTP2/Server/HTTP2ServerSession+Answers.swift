@@ -67,7 +67,7 @@ extension HTTP2ServerSession {
     let flags = FrameFlag.endHeaders | (isEnd ? FrameFlag.endStream : 0)
     unsafe output.write(upTo: FrameHead.byteCount + room) { target in
       var headers = unsafe AnswerHeaders(at: target + FrameHead.byteCount)
-      if mustAnnounceNoTable { announceNoTable(&headers) }
+      if tableUpdate == .due { announceNoTable(&headers) }
       fill(&headers)
       unsafe FrameOutput.putHead(
         target, headers.count, FrameType.headers, flags, request.streamID)
@@ -77,18 +77,18 @@ extension HTTP2ServerSession {
 
   private func announceNoTable(_ headers: inout AnswerHeaders) {
     headers.announceNoTable()
-    (mustAnnounceNoTable, hasAnnouncedNoTable) = (false, true)
+    tableUpdate = .sent
   }
 
   /// Sends what follows the HEADERS frame.
   func answer(_ request: HTTP2Request, body: Span<UInt8>) {
-    unsafe request.answeredMilliseconds = nowMilliseconds
+    unsafe request.answeredMilliseconds = clock.nowMilliseconds
     request.state.insert(.answered)
-    unsafe arm(nowMilliseconds + Self.stallMilliseconds)
+    unsafe clock.armStall()
     guard !body.isEmpty, !isHead(request) else { return didSendEnd(of: request) }
     request.answer.set(body)
     request.answerOffset = 0
-    if !sendBody(of: request) { blocked.append(request.streamID) }
+    if !sendBody(of: request) { unsafe windows.block(request.streamID) }
   }
 
   /// RFC 9110, section 9.3.2: a response to HEAD has no content.
@@ -101,8 +101,8 @@ extension HTTP2ServerSession {
   private func sendBody(of request: HTTP2Request) -> Bool {
     while request.answerOffset < request.answer.count {
       let rest = request.answer.count - request.answerOffset
-      let count = min(
-        rest, request.sendWindowBytes, sendWindowBytes, FrameHead.payloadBytes)
+      let count = unsafe min(
+        rest, request.sendWindowBytes, windows.sendBytes, FrameHead.payloadBytes)
       guard count > 0 else { return false }
       let (answer, start) = (request.answer, request.answerOffset)
       unsafe output.append(
@@ -111,7 +111,7 @@ extension HTTP2ServerSession {
         payload: answer.span.extracting(start..<start + count))
       request.answerOffset += count
       request.sendWindowBytes -= count
-      sendWindowBytes -= count
+      unsafe windows.sent(count)
     }
     didSendEnd(of: request)
     return true
@@ -124,16 +124,18 @@ extension HTTP2ServerSession {
         FrameType.resetStream, streamID: request.streamID,
         number: HTTP2ErrorCode.noError.rawValue)
     }
-    unsafe leaving.append(Leaving(streamID: request.streamID, end: output.madeBytes))
+    unsafe output.noteAnswer(of: request.streamID)
   }
 
   /// Continues responses that waited for the peer's windows.
   func sendBlocked() {
-    guard !blocked.isEmpty else { return }
-    blocked.removeAll { streamID in
+    guard unsafe windows.blockedCount > 0 else { return }
+    var waiting = unsafe windows.takeBlocked()
+    waiting.removeAll { streamID in
       guard let request = request(streamID) else { return true }
       return sendBody(of: request)
     }
+    unsafe windows.putBack(waiting)
   }
 
   // MARK: Output
@@ -143,7 +145,7 @@ extension HTTP2ServerSession {
 
   /// Streams whose response is not completely in the output.
   package var unansweredStreamCount: Int {
-    unsafe openRequests.count { !$0.state.contains(.answered) } + blocked.count
+    unsafe streams.requests.count { !$0.state.contains(.answered) } + windows.blockedCount
   }
 
   /// Appends pending output to `buffer`, up to a total length of `limit` bytes (at least 64); the rest waits for the
@@ -151,25 +153,14 @@ extension HTTP2ServerSession {
   package func pendingOutput(into buffer: inout [UInt8], limit: Int) {
     unsafe output.take(into: &buffer, limit: limit - buffer.count)
     closeAnswered()
-    guard unsafe output.isEmpty else { return }
-    (pendingResetCount, pendingAcknowledgementCount) = (0, 0)
   }
 
   /// Streams stay open while their responses wait here: a client that does not read cannot open more.
   private func closeAnswered() {
-    let taken = unsafe output.takenBytes
-    var count = 0
-    while unsafe count < leaving.count, unsafe leaving[count].end <= taken {
-      let streamID = unsafe leaving[count].streamID
-      count += 1
+    while let streamID = unsafe output.takeAnswered() {
       guard let request = request(streamID) else { continue }
       watch.resets.credit(1)
       close(request)
-    }
-    if unsafe count == leaving.count {
-      unsafe leaving.removeAll(keepingCapacity: true)
-    } else {
-      unsafe leaving.removeFirst(count)
     }
   }
 }

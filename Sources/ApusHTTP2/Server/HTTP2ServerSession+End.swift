@@ -47,53 +47,47 @@ extension HTTP2ServerSession {
     case time
   }
 
+  package var hasFailed: Bool { end.hasFailed }
+
+  /// The limit for which it has failed; nil also if the peer broke the protocol.
+  package var exceededLimit: ExceededLimit? { end.exceededLimit }
+
   /// Whether to close the connection: nothing more will be read or written.
   package var isFinished: Bool {
-    !wantsWrite && (hasFailed || isGoAwayFinal && openStreamCount == 0)
+    !wantsWrite && (end.hasFailed || end.isFinal && openStreamCount == 0)
   }
 
   /// Announces that the connection will end: GOAWAY with the stream id 2^31-1, and a PING whose answer shows that the
   /// client has read it (section 6.8). Requests are still accepted.
   package func announceShutdown() {
-    guard announcement == .none, !isGoAwayFinal, !hasFailed else { return }
-    announcement = .sent
+    guard end.announce() else { return }
     sendGoAway(.noError, last: .max, debugData: [])
     let opaque = Self.announcementPing
     unsafe output.append(FrameType.ping, payload: opaque.span)
   }
 
   /// Whether the client has read the announcement.
-  package var isAnnouncementSeen: Bool { announcement == .seen }
-
-  enum Announcement {
-    case none
-    case sent
-    case seen
-  }
+  package var isAnnouncementSeen: Bool { end.isAnnouncementSeen }
 
   private static let announcementPing = Array("shutdown".utf8)
 
   func pingAnswered(_ payload: Span<UInt8>) {
-    let opaque = Self.announcementPing
-    if announcement == .sent, payload.copied() == opaque { announcement = .seen }
+    if end.isAnnounced, payload.copied() == Self.announcementPing { end.announcementWasSeen() }
   }
 
   /// Ends the connection: GOAWAY with the id of the last stream that is or was answered, and the reason as JSON.
   ///
   /// Open streams must still be answered; new ones are refused. Without a reason there is no debug data.
   package func goAway(reason: Reason?, code: HTTP2ErrorCode = .noError) {
-    guard !isGoAwayFinal, !hasFailed else { return }
-    isGoAwayFinal = true
-    unsafe sendGoAway(code, last: lastStreamID, debugData: reason?.json ?? [])
+    guard end.finish() else { return }
+    unsafe sendGoAway(code, last: streams.lastStreamID, debugData: reason?.json ?? [])
   }
 
   /// Ends the connection after an error.
   @discardableResult
   func fail(_ failure: Failure) -> HTTP2SessionResult {
-    guard !hasFailed else { return .failed }
-    hasFailed = true
-    exceededLimit = failure.limit
-    unsafe sendGoAway(failure.code, last: lastStreamID, debugData: failure.debugData)
+    guard end.fail(failure.limit) else { return .failed }
+    unsafe sendGoAway(failure.code, last: streams.lastStreamID, debugData: failure.debugData)
     return .failed
   }
 
@@ -110,14 +104,10 @@ extension HTTP2ServerSession {
 
   // MARK: Time
 
-  static var requestMilliseconds: UInt64 { UInt64(Limits.requestSeconds) * 1000 }
-  static var stallMilliseconds: UInt64 { UInt64(Limits.writeStallSeconds) * 1000 }
-
   /// When ``tick(nowMilliseconds:)`` will have something to do at the earliest; nil if nothing is timed.
-  package var deadlineMilliseconds: UInt64? { unsafe deadline == .max ? nil : deadline }
-
-  func arm(_ due: UInt64) {
-    if unsafe due < deadline { unsafe deadline = due }
+  package var deadlineMilliseconds: UInt64? {
+    let deadline = unsafe clock.deadline
+    return deadline == .max ? nil : deadline
   }
 
   /// Checks timeouts: call it at or after `deadlineMilliseconds`.
@@ -126,24 +116,18 @@ extension HTTP2ServerSession {
   /// too long, or a response blocked by the peer's window for `Limits.writeStallSeconds`, ends the connection.
   package func tick(nowMilliseconds: UInt64) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
-    unsafe self.nowMilliseconds = max(nowMilliseconds, self.nowMilliseconds)
-    guard unsafe nowMilliseconds >= deadline else { return .ok }
-    unsafe deadline = .max
-    if let since = insideSinceMilliseconds {
-      let due = since + Self.requestMilliseconds
-      if nowMilliseconds >= due { return fail(.time) }
-      arm(due)
-    }
-    for request in unsafe openRequests {
+    guard unsafe clock.takeDeadline(atMilliseconds: nowMilliseconds) else { return .ok }
+    if unsafe clock.isFrameOverdue() { return fail(.time) }
+    for request in unsafe streams.requests {
       if request.state.contains(.answered) {
         if isStalled(request) { return fail(.time) }
       } else if !request.state.contains(.complete) {
-        let due = request.startedMilliseconds + Self.requestMilliseconds
+        let due = request.startedMilliseconds + SessionClock.requestMilliseconds
         if nowMilliseconds >= due {
           request.state.insert(.complete)
           timedOut.push(request)
         } else {
-          arm(due)
+          unsafe clock.arm(due)
         }
       }
     }
@@ -151,14 +135,15 @@ extension HTTP2ServerSession {
   }
 
   private func isStalled(_ request: HTTP2Request) -> Bool {
-    let due = request.answeredMilliseconds + Self.stallMilliseconds
-    if unsafe nowMilliseconds < due {
-      arm(due)
+    let now = unsafe clock.nowMilliseconds
+    let due = request.answeredMilliseconds + SessionClock.stallMilliseconds
+    if now < due {
+      unsafe clock.arm(due)
       return false
     }
     // Pending output means that the socket is full, which the driver watches.
     if wantsWrite {
-      unsafe arm(nowMilliseconds + 1000)
+      unsafe clock.arm(now + 1000)
       return false
     }
     return true

@@ -2,20 +2,8 @@ import ApusModel
 
 // Processes one frame after the other, each checked against RFC 9113, section 6.
 extension HTTP2ServerSession {
-  /// An incomplete header block: at most `Limits.continuationFrames` + 1 frames of 16 KiB, as the watch counts them.
-  struct OpenBlock {
-    var streamID: Int32
-    var endsStream: Bool
-    var bytes: [UInt8]
-    /// Frames beyond the first. Each counts as a request of the connection's account: so what all connections of an
-    /// address or a team hold of header bytes is bounded, too.
-    var countedFrames = 0
-  }
-
-  private static let largestWindow = 0x7fff_ffff
-
   func receive(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
-    if openBlock != nil || !sawSettings { try requireOrder(head) }
+    try require(order.allows(head))
     switch head.type {
     case FrameType.data: try receiveData(head, payload)
     case FrameType.headers: try receiveHeaders(head, payload)
@@ -30,21 +18,6 @@ extension HTTP2ServerSession {
     case FrameType.pushPromise: throw .connection(.protocolError)
     // Section 4.1: frames of unknown types are ignored.
     default: break
-    }
-  }
-
-  /// Section 3.4: the first frame is SETTINGS. Section 6.10: nothing may interrupt a header block.
-  private func requireOrder(_ head: FrameHead) throws(Failure) {
-    if !sawSettings {
-      guard head.type == FrameType.settings, !head.has(FrameFlag.acknowledge) else {
-        throw .connection(.protocolError)
-      }
-      sawSettings = true
-    }
-    if let openBlock {
-      guard head.type == FrameType.continuation, head.streamID == openBlock.streamID else {
-        throw .connection(.protocolError)
-      }
     }
   }
 
@@ -67,30 +40,25 @@ extension HTTP2ServerSession {
     if head.has(FrameFlag.endHeaders) {
       try receiveBlock(fragment, head.streamID, endsStream: endsStream)
     } else {
-      openBlock = OpenBlock(
-        streamID: head.streamID, endsStream: endsStream, bytes: fragment.copied())
+      order.begin(
+        .init(streamID: head.streamID, endsStream: endsStream, bytes: fragment.copied()))
     }
   }
 
   private func receiveContinuation(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
-    guard let held = openBlock?.countedFrames else { throw .connection(.protocolError) }
+    guard let held = order.countedFrames else { throw .connection(.protocolError) }
     guard head.has(FrameFlag.endHeaders) else {
-      guard pool.takeHeaderFrame(account, held: held) else { throw .flood(.headerBytes) }
-      openBlock?.countedFrames += 1
-      openBlock?.bytes.append(payload)
+      guard account.takeHeaderFrame(held: held) else { throw .flood(.headerBytes) }
+      order.append(payload)
       return
     }
     giveHeaderFrames()
-    guard var block = openBlock.take() else { return }
-    block.bytes.append(payload)
+    guard let block = order.end(payload) else { return }
     try receiveBlock(block.bytes.span, block.streamID, endsStream: block.endsStream)
   }
 
   /// The frames of an incomplete header block count no longer.
-  func giveHeaderFrames() {
-    for _ in 0..<(openBlock?.countedFrames ?? 0) { pool.giveHeaderFrame(account) }
-    openBlock?.countedFrames = 0
-  }
+  func giveHeaderFrames() { account.giveHeaderFrames(order.takeCountedFrames()) }
 
   /// The content of HEADERS and DATA without the padding (section 6.1).
   @_lifetime(copy payload)
@@ -108,21 +76,19 @@ extension HTTP2ServerSession {
     try require(head.streamID == 0)
     if head.has(FrameFlag.acknowledge) {
       try require(payload.isEmpty, .frameSizeError)
-      try require(unacknowledgedSettings > 0)
-      unacknowledgedSettings -= 1
-      isSettingsAcknowledged = true
+      try require(settings.acknowledged())
       return
     }
     try require(payload.count % SettingsFrame.entryBytes == 0, .frameSizeError)
     var offset = 0
-    var windowBytes = peerWindowBytes
+    var windowBytes = unsafe windows.initialBytes
     while offset < payload.count {
       let identifier = UInt16(payload[offset]) << 8 | UInt16(payload[offset + 1])
       try apply(identifier, value: Int(payload.fourBytes(at: offset + 2)), &windowBytes)
       offset += SettingsFrame.entryBytes
     }
     try moveWindows(to: windowBytes)
-    try acknowledge(FrameType.settings, Span())
+    try unsafe output.acknowledge(FrameType.settings, Span())
     sendBlocked()
   }
 
@@ -133,10 +99,10 @@ extension HTTP2ServerSession {
     switch identifier {
     case SettingsFrame.Setting.headerTableSize:
       // RFC 7541, section 4.2. Our blocks need no table.
-      if value < DynamicTable.largestBytes, !hasAnnouncedNoTable { mustAnnounceNoTable = true }
+      if value < DynamicTable.largestBytes, tableUpdate == .none { tableUpdate = .due }
     case SettingsFrame.Setting.enablePush: try require(value <= 1)
     case SettingsFrame.Setting.initialWindowSize:
-      try require(value <= Self.largestWindow, .flowControlError)
+      try require(value <= FlowWindows.largest, .flowControlError)
       windowBytes = value
     case SettingsFrame.Setting.maxFrameSize:
       // Frames larger than the smallest maximum are never sent.
@@ -148,12 +114,11 @@ extension HTTP2ServerSession {
   /// Section 6.9.2: the windows of open streams change by the difference. Once per frame, since a frame may contain
   /// the setting thousands of times.
   private func moveWindows(to bytes: Int) throws(Failure) {
-    let difference = bytes - peerWindowBytes
+    let difference = unsafe windows.setInitial(bytes)
     guard difference != 0 else { return }
-    peerWindowBytes = bytes
-    for request in unsafe openRequests {
+    for request in unsafe streams.requests {
       request.sendWindowBytes += difference
-      try require(request.sendWindowBytes <= Self.largestWindow, .flowControlError)
+      try require(request.sendWindowBytes <= FlowWindows.largest, .flowControlError)
     }
   }
 
@@ -161,15 +126,7 @@ extension HTTP2ServerSession {
     try require(head.streamID == 0)
     try require(payload.count == 8, .frameSizeError)
     if head.has(FrameFlag.acknowledge) { return pingAnswered(payload) }
-    try acknowledge(FrameType.ping, payload)
-  }
-
-  /// Bounds the acknowledgements that the peer causes and does not read.
-  private func acknowledge(_ type: UInt8, _ payload: Span<UInt8>) throws(Failure) {
-    try require(
-      pendingAcknowledgementCount < Limits.pendingAcknowledgements, .enhanceYourCalm)
-    pendingAcknowledgementCount += 1
-    unsafe output.append(type, flags: FrameFlag.acknowledge, payload: payload)
+    try unsafe output.acknowledge(FrameType.ping, payload)
   }
 
   /// The client is closing the connection: do the same, and answer open requests.
@@ -181,11 +138,6 @@ extension HTTP2ServerSession {
 
   // MARK: Streams
 
-  /// Whether the stream was never opened (section 5.1): most frames are errors on it.
-  func isIdle(_ streamID: Int32) -> Bool {
-    unsafe streamID & 1 == 0 || streamID > lastStreamID
-  }
-
   /// RFC 7540's priorities are ignored (RFC 9113, section 5.3.2).
   private func receivePriority(_ head: FrameHead) throws(Failure) {
     try require(head.streamID != 0)
@@ -194,7 +146,7 @@ extension HTTP2ServerSession {
 
   private func receiveReset(_ head: FrameHead) throws(Failure) {
     try require(head.length == 4, .frameSizeError)
-    try require(!isIdle(head.streamID))
+    try unsafe require(!streams.isIdle(head.streamID))
     if let request = request(head.streamID) { close(request, byPeer: true) }
   }
 
@@ -203,15 +155,14 @@ extension HTTP2ServerSession {
     let increment = Int(payload.fourBytes(at: 0) & 0x7fff_ffff)
     if head.streamID == 0 {
       try require(increment > 0)
-      sendWindowBytes += increment
-      try require(sendWindowBytes <= Self.largestWindow, .flowControlError)
+      try unsafe windows.enlarge(by: increment)
     } else {
-      try require(!isIdle(head.streamID))
+      try unsafe require(!streams.isIdle(head.streamID))
       guard let request = request(head.streamID) else { return }
       // Sections 6.9 and 6.9.1: an error of the stream only.
       guard increment > 0 else { return try reset(request, .protocolError) }
       request.sendWindowBytes += increment
-      guard request.sendWindowBytes <= Self.largestWindow else {
+      guard request.sendWindowBytes <= FlowWindows.largest else {
         return try reset(request, .flowControlError)
       }
     }

@@ -57,9 +57,8 @@ extension HTTP2ServerSession {
   /// Sends GOAWAY with a chosen last stream. Streams above it end; those up to it must still be answered, and new ones
   /// are ignored.
   package func goAway(lastStreamID: Int32, code: HTTP2ErrorCode, debugData: [UInt8]) {
-    guard !isGoAwayFinal, !hasFailed else { return }
-    isGoAwayFinal = true
+    guard end.finish() else { return }
     sendGoAway(code, last: lastStreamID, debugData: debugData)
-    for request in unsafe openRequests where request.streamID > lastStreamID { close(request) }
+    for request in unsafe streams.requests where request.streamID > lastStreamID { close(request) }
   }
 }

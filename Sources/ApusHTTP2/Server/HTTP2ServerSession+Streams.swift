@@ -2,10 +2,7 @@ import ApusModel
 
 // The life of a request, in order.
 extension HTTP2ServerSession {
-  func request(_ streamID: Int32) -> HTTP2Request? {
-    if let current = unsafe current, current.streamID == streamID { return current }
-    return unsafe streams[streamID]
-  }
+  func request(_ streamID: Int32) -> HTTP2Request? { unsafe streams[streamID] }
 
   // MARK: Header sections
 
@@ -14,9 +11,8 @@ extension HTTP2ServerSession {
   func receiveBlock(
     _ block: Span<UInt8>, _ streamID: Int32, endsStream: Bool
   ) throws(Failure) {
-    if unsafe streamID > lastStreamID {
-      unsafe closedStreams.open(streamID, after: lastStreamID)
-      unsafe lastStreamID = streamID
+    if unsafe streamID > streams.lastStreamID {
+      unsafe streams.opened(streamID)
       guard let request = try open(streamID) else { return try decode(block, for: nil) }
       try decode(block, for: request)
       guard request.slot >= 0 else { return }
@@ -29,51 +25,39 @@ extension HTTP2ServerSession {
     } else {
       try decode(block, for: nil)
       // Sections 5.1 and 5.1.1. A client that does not know yet that its stream was cut off has done nothing wrong.
-      guard !isGoAwayFinal, !closedStreams.wasCutOff(streamID) else { return }
-      throw .connection(closedStreams.mayHaveBeenSkipped(streamID) ? .protocolError : .streamClosed)
+      guard !end.isFinal, unsafe !streams.wasCutOff(streamID) else { return }
+      let wasSkipped = unsafe streams.mayHaveBeenSkipped(streamID)
+      throw .connection(wasSkipped ? .protocolError : .streamClosed)
     }
   }
 
   /// Nil if the request is refused.
   private func open(_ streamID: Int32) throws(Failure) -> HTTP2Request? {
-    unsafe current = nil
     // The GOAWAY already told the client that it is not processed.
-    guard !isGoAwayFinal else { return nil }
-    let held = unsafe openRequests.count
-    guard held < allowedStreams else {
-      if isSettingsAcknowledged, !watch.resets.take() { throw .flood(.resets) }
+    guard !end.isFinal else { return nil }
+    let held = unsafe streams.count
+    let now = unsafe clock.nowMilliseconds
+    guard held < settings.allowedStreams(nowMilliseconds: now) else {
+      if settings.isAcknowledged, !watch.resets.take() { throw .flood(.resets) }
       try refuse(streamID)
       return nil
     }
     // Not charged to the client: the requests are used by others.
-    guard let request = pool.take(account, held: held) else {
+    guard let request = account.take(held: held) else {
       try refuse(streamID)
       return nil
     }
     unsafe request.prepare(
-      streamID: streamID, slot: openRequests.count, sendWindowBytes: peerWindowBytes,
-      nowMilliseconds: nowMilliseconds)
-    unsafe openRequests.append(request)
+      streamID: streamID, slot: held, sendWindowBytes: windows.initialBytes, nowMilliseconds: now)
     unsafe streams.add(request)
-    unsafe current = request
-    unsafe arm(nowMilliseconds + Self.requestMilliseconds)
+    unsafe clock.armRequest()
     return request
   }
 
-  /// A client may open streams without limit until it knows the limit: streams opened before that are never a
-  /// connection error. A client that does not acknowledge is assumed to know it after a while.
-  private var allowedStreams: Int {
-    if isSettingsAcknowledged { return streamLimit }
-    if unsafe nowMilliseconds >= startedMilliseconds + Self.requestMilliseconds {
-      return streamLimit
-    }
-    return max(streamLimit, Limits.streamsBeforeSettings)
-  }
-
   private func refuse(_ streamID: Int32) throws(Failure) {
-    pool.noteRefused()
-    closedStreams.cutOff(streamID)
-    try sendReset(streamID, .refusedStream)
+    account.pool.noteRefused()
+    unsafe streams.refused(streamID)
+    try unsafe output.appendReset(streamID, .refusedStream)
   }
 
   /// Decodes a block into the request's fields.
@@ -148,9 +132,9 @@ extension HTTP2ServerSession {
   func receiveData(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
     try require(head.streamID != 0)
     let body = try unpadded(head, payload)
-    try countConnectionBytes(head.length)
+    try restoreWindow(after: head.length)
     guard let request = request(head.streamID) else {
-      try require(!isIdle(head.streamID))
+      try unsafe require(!streams.isIdle(head.streamID))
       return try receiveDataOnClosedStream(head)
     }
     guard !request.state.contains(.ended) else { return try reset(request, .streamClosed) }
@@ -169,19 +153,14 @@ extension HTTP2ServerSession {
   /// Section 6.1. Such frames are charged as frames without progress; small ones already were.
   private func receiveDataOnClosedStream(_ head: FrameHead) throws(Failure) {
     if head.length >= Limits.smallDataBytes, !watch.idleFrames.take() { throw .flood(.idleFrames) }
-    guard !isGoAwayFinal, !closedStreams.wasCutOff(head.streamID) else { return }
-    try sendReset(head.streamID, .streamClosed)
+    guard !end.isFinal, unsafe !streams.wasCutOff(head.streamID) else { return }
+    try unsafe output.appendReset(head.streamID, .streamClosed)
   }
 
-  /// Section 6.9: padding and frames of closed streams count, too. The window is restored once half of it is used,
-  /// since nothing waits here.
-  private func countConnectionBytes(_ count: Int) throws(Failure) {
-    unsafe unannouncedBytes += count
-    guard unsafe unannouncedBytes >= Limits.connectionWindowBytes / 2 else { return }
-    try unsafe require(unannouncedBytes <= Limits.connectionWindowBytes, .flowControlError)
-    unsafe output.append(
-      FrameType.windowUpdate, streamID: 0, number: UInt32(unannouncedBytes))
-    unsafe unannouncedBytes = 0
+  private func restoreWindow(after count: Int) throws(Failure) {
+    let increment = try unsafe windows.received(count)
+    guard increment > 0 else { return }
+    unsafe output.append(FrameType.windowUpdate, streamID: 0, number: UInt32(increment))
   }
 
   /// False if the stream was reset.
@@ -220,16 +199,8 @@ extension HTTP2ServerSession {
   ///
   /// - Parameter byPeer: Whether the client reset the stream, so that it sends nothing more on it.
   func close(_ request: HTTP2Request, byPeer: Bool = false) {
-    if !byPeer, !request.state.contains(.ended) { closedStreams.cutOff(request.streamID) }
-    if unsafe current === request { unsafe current = nil }
-    unsafe streams.remove(request.streamID)
-    let last = unsafe openRequests.removeLast()
-    if last !== request {
-      unsafe openRequests[request.slot] = last
-      last.slot = request.slot
-    }
-    request.slot = -1
-    if !request.isInUse { pool.give(request) }
+    unsafe streams.remove(request, byPeer: byPeer)
+    if !request.isInUse { account.pool.give(request) }
   }
 
   /// Resets a stream because of the client: it is charged like a request that the client cancels.
@@ -237,12 +208,6 @@ extension HTTP2ServerSession {
     let streamID = request.streamID
     close(request)
     guard watch.resets.take() else { throw .flood(.resets) }
-    try sendReset(streamID, code)
-  }
-
-  private func sendReset(_ streamID: Int32, _ code: HTTP2ErrorCode) throws(Failure) {
-    guard pendingResetCount < Limits.pendingResets else { throw .streams }
-    pendingResetCount += 1
-    unsafe output.append(FrameType.resetStream, streamID: streamID, number: code.rawValue)
+    try unsafe output.appendReset(streamID, code)
   }
 }

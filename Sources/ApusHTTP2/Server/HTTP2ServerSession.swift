@@ -34,37 +34,17 @@ package final class HTTP2ServerSession {
   }
 
   let configuration: Configuration
-  private(set) var pool: HTTP2RequestPool
-  /// The account of its requests in the pool; -1 between two pools.
-  private(set) var account: Int32
-
-  // Limits on the peer.
-  var watch: FrameWatch
-  var streamLimit: Int
-  var isSettingsAcknowledged = false
-  /// Our SETTINGS frames that the peer has not acknowledged.
-  var unacknowledgedSettings = 0
-  let startedMilliseconds: UInt64
+  private(set) var account: RequestAccount
 
   // Input.
+  var watch: FrameWatch
   @exclusivity(unchecked) private var reader = FrameReader()
+  var order = FrameOrder()
   let decoder: HeaderDecoder
-  /// Whether the first frame, which must be SETTINGS, has arrived.
-  var sawSettings = false
-  /// The header block whose CONTINUATION frames are still to come.
-  var openBlock: OpenBlock?
-  /// Bytes of DATA frames on all streams since our last WINDOW_UPDATE.
-  @exclusivity(unchecked) var unannouncedBytes = 0
+  var settings: OwnSettings
 
   // Streams.
-  @exclusivity(unchecked) var streams = StreamTable()
-  @exclusivity(unchecked) var openRequests: [HTTP2Request] = []
-  /// The last request whose header block arrived: its body is usually next.
-  @exclusivity(unchecked) var current: HTTP2Request?
-  /// The highest stream that the client opened.
-  @exclusivity(unchecked) var lastStreamID: Int32 = 0
-  /// The closed streams that are remembered.
-  var closedStreams = ClosedStreams()
+  @exclusivity(unchecked) var streams = OpenStreams()
   /// Requests for the application: complete ones, and those whose rest is not awaited (RFC 9113, section 8.1).
   @exclusivity(unchecked) var completed = RequestQueue()
   var timedOut = RequestQueue()
@@ -73,71 +53,48 @@ package final class HTTP2ServerSession {
 
   // Output.
   @exclusivity(unchecked) var output = FrameOutput()
-  /// Responses whose end is in the output, in its order.
-  @exclusivity(unchecked) var leaving: [Leaving] = []
-  /// Streams whose responses wait for the peer's window.
-  var blocked: [Int32] = []
-  var sendWindowBytes = SettingsFrame.usualWindowBytes
-  /// The initial window of the peer's streams.
-  var peerWindowBytes = SettingsFrame.usualWindowBytes
-  /// RST_STREAM frames and acknowledgements in the output, counted since it was last empty.
-  var pendingResetCount = 0
-  var pendingAcknowledgementCount = 0
-  /// Whether the next header block must acknowledge the peer's smaller table.
-  var mustAnnounceNoTable = false
-  var hasAnnouncedNoTable = false
+  @exclusivity(unchecked) var windows = FlowWindows()
+  var tableUpdate = TableUpdate.none
 
-  // The end.
-  package internal(set) var hasFailed = false
-  /// The limit for which it has failed; nil also if the peer broke the protocol.
-  package internal(set) var exceededLimit: ExceededLimit?
-  var isGoAwayFinal = false
-  var announcement = Announcement.none
+  var end = SessionEnd()
+  @exclusivity(unchecked) var clock: SessionClock
 
-  // Time.
-  @exclusivity(unchecked) var nowMilliseconds: UInt64
-  @exclusivity(unchecked) var deadline = UInt64.max
-  var insideSinceMilliseconds: UInt64?
-  var insideUnit = 0
-
-  /// A response that the driver has not taken completely.
-  struct Leaving {
-    var streamID: Int32
-    /// The value of `takenBytes` once it is taken.
-    var end: UInt64
+  /// Whether a header block must acknowledge the peer's smaller table (RFC 7541, section 4.2).
+  enum TableUpdate {
+    case none
+    case due
+    case sent
   }
 
   package init(configuration: Configuration, pool: HTTP2RequestPool, nowMilliseconds: UInt64) {
     self.configuration = configuration
-    self.pool = pool
-    account = pool.openAccount(of: configuration.party)
-    unsafe self.nowMilliseconds = nowMilliseconds
-    startedMilliseconds = nowMilliseconds
-    streamLimit = configuration.initialStreamLimit
+    account = RequestAccount(pool, of: configuration.party)
     watch = FrameWatch(nowMilliseconds: nowMilliseconds)
     decoder = HeaderDecoder(texts: pool.texts)
-    let window = configuration.initialWindowBytes
+    settings = OwnSettings(
+      streamLimit: configuration.initialStreamLimit, nowMilliseconds: nowMilliseconds)
+    unsafe clock = SessionClock(nowMilliseconds: nowMilliseconds)
     unsafe output.append(
-      frames: SettingsFrame.first(streamLimit: streamLimit, windowBytes: window))
-    unacknowledgedSettings = 1
+      frames: SettingsFrame.first(
+        streamLimit: configuration.initialStreamLimit,
+        windowBytes: configuration.initialWindowBytes))
     unsafe output.append(
       FrameType.windowUpdate, streamID: 0,
       number: UInt32(Limits.connectionWindowBytes - SettingsFrame.usualWindowBytes))
-    insideSinceMilliseconds = nowMilliseconds
-    arm(nowMilliseconds + Self.requestMilliseconds)
   }
 
   deinit {
-    guard account >= 0 else { return }
+    guard account.isOpen else { return }
     giveHeaderFrames()
+    let pool = account.pool
     // Requests that the application still has are returned through the pool.
     while let request = unsafe completed.pop() { if request.slot < 0 { pool.give(request) } }
     while let request = timedOut.pop() { if request.slot < 0 { pool.give(request) } }
-    for request in unsafe openRequests {
+    for request in unsafe streams.requests {
       request.slot = -1
       if !request.isInUse { pool.give(request) }
     }
-    pool.closeAccount(account)
+    account.close()
   }
 
   // MARK: Input
@@ -148,7 +105,7 @@ package final class HTTP2ServerSession {
   package func receive(_ bytes: Span<UInt8>, nowMilliseconds: UInt64) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
     guard !bytes.isEmpty else { return .ok }
-    unsafe self.nowMilliseconds = nowMilliseconds
+    unsafe clock.set(nowMilliseconds)
     if let flood = watch.advance(bytes, nowMilliseconds: nowMilliseconds) {
       return fail(.flood(flood))
     }
@@ -165,7 +122,7 @@ package final class HTTP2ServerSession {
     } catch {
       return fail(error)
     }
-    noteUnit()
+    unsafe clock.note(watch)
     return .ok
   }
 
@@ -174,19 +131,6 @@ package final class HTTP2ServerSession {
     -> HTTP2SessionResult
   {
     unsafe receive(Span<UInt8>(_unsafeBytes: bytes), nowMilliseconds: nowMilliseconds)
-  }
-
-  /// Records since when the peer has owed the rest of a frame.
-  private func noteUnit() {
-    guard watch.isInsideUnit else {
-      insideSinceMilliseconds = nil
-      return
-    }
-    if insideSinceMilliseconds == nil || insideUnit != watch.unit {
-      unsafe insideSinceMilliseconds = nowMilliseconds
-      insideUnit = watch.unit
-      unsafe arm(nowMilliseconds + Self.requestMilliseconds)
-    }
   }
 
   // MARK: Requests
@@ -204,13 +148,13 @@ package final class HTTP2ServerSession {
         request.state.insert(.withApplication)
         return request
       }
-      pool.give(request)
+      account.pool.give(request)
     }
     return nil
   }
 
   /// Returns a request. Its response may still be pending or to come: `respond` needs only the stream's number.
-  package func release(_ request: HTTP2Request) { pool.release(request) }
+  package func release(_ request: HTTP2Request) { account.pool.release(request) }
 
   // MARK: From one thread to another
 
@@ -225,48 +169,36 @@ package final class HTTP2ServerSession {
   package func leavePool() {
     unsafe dropClosed(&completed)
     dropClosed(&timedOut)
-    for request in unsafe openRequests { pool.leave(request) }
     giveHeaderFrames()
-    pool.closeAccount(account)
-    account = -1
+    unsafe account.leave(with: streams.requests)
   }
 
   private func dropClosed(_ queue: inout RequestQueue) {
     var kept = RequestQueue()
     while let request = queue.pop() {
-      if request.slot >= 0 { kept.push(request) } else { pool.give(request) }
+      if request.slot >= 0 { kept.push(request) } else { account.pool.give(request) }
     }
     queue = kept
   }
 
   /// Continues with the pool of the thread that now owns the session, on the account of `party`.
   package func move(to pool: HTTP2RequestPool, as party: RequestParty) {
-    self.pool = pool
     decoder.texts = pool.texts
-    account = pool.openAccount(of: party)
-    for request in unsafe openRequests { pool.join(request, account) }
+    unsafe account.join(pool, of: party, with: streams.requests)
   }
 
   /// The client has shown whose it is: its requests count as those of `party` from now on.
   package func change(to party: RequestParty) {
     giveHeaderFrames()
-    let former = account
-    account = pool.openAccount(of: party)
-    for request in unsafe openRequests {
-      pool.leave(request)
-      pool.join(request, account)
-    }
-    pool.closeAccount(former)
+    unsafe account.change(to: party, with: streams.requests)
   }
 
   /// Streams whose response was not sent completely.
-  package var openStreamCount: Int { unsafe openRequests.count }
+  package var openStreamCount: Int { unsafe streams.count }
 
   /// Raises the stream limit of a client that became trusted, and announces it. A lower limit is ignored.
   package func raiseStreamLimit(to limit: Int) {
-    guard limit > streamLimit else { return }
-    streamLimit = limit
-    unacknowledgedSettings += 1
+    guard settings.raiseStreamLimit(to: limit) else { return }
     unsafe output.append(frames: SettingsFrame.raise(streamLimit: limit))
   }
 }

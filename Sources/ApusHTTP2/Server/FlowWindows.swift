@@ -1,0 +1,60 @@
+import ApusModel
+
+/// The flow control of a connection (RFC 9113, section 6.9); its streams have windows of their own.
+struct FlowWindows: ~Copyable {
+  static let largest = 0x7fff_ffff
+
+  /// The initial window of the peer's streams.
+  private(set) var initialBytes = SettingsFrame.usualWindowBytes
+  /// Bytes that the peer accepts on all streams before its next WINDOW_UPDATE.
+  private(set) var sendBytes = SettingsFrame.usualWindowBytes
+  /// Bytes of DATA frames on all streams since our last WINDOW_UPDATE.
+  private var unannouncedBytes = 0
+  /// Streams whose responses wait for the peer's windows.
+  private var blocked: [Int32] = []
+
+  var blockedCount: Int { blocked.count }
+
+  // MARK: Input
+
+  /// Counts a DATA frame. Padding and frames of closed streams count, too. The window is restored once half of it is
+  /// used, since nothing waits here.
+  ///
+  /// - Returns: The increment to announce; 0 for none yet.
+  mutating func received(_ count: Int) throws(HTTP2ServerSession.Failure) -> Int {
+    unannouncedBytes += count
+    guard unannouncedBytes >= Limits.connectionWindowBytes / 2 else { return 0 }
+    guard unannouncedBytes <= Limits.connectionWindowBytes else {
+      throw .connection(.flowControlError)
+    }
+    defer { unannouncedBytes = 0 }
+    return unannouncedBytes
+  }
+
+  // MARK: Output
+
+  /// The peer changed the initial window: those of open streams change by the returned difference (section 6.9.2).
+  mutating func setInitial(_ bytes: Int) -> Int {
+    defer { initialBytes = bytes }
+    return bytes - initialBytes
+  }
+
+  /// The peer accepts more.
+  mutating func enlarge(by increment: Int) throws(HTTP2ServerSession.Failure) {
+    sendBytes += increment
+    guard sendBytes <= Self.largest else { throw .connection(.flowControlError) }
+  }
+
+  mutating func sent(_ count: Int) { sendBytes -= count }
+
+  mutating func block(_ streamID: Int32) { blocked.append(streamID) }
+
+  /// The streams that wait, to be tried again. Those that still wait are put back.
+  mutating func takeBlocked() -> [Int32] {
+    var taken: [Int32] = []
+    swap(&taken, &blocked)
+    return taken
+  }
+
+  mutating func putBack(_ streams: [Int32]) { blocked = streams }
+}
