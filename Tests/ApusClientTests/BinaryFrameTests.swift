@@ -207,12 +207,13 @@ final class SentQueueBench {
 
   /// The bytes of the next record.
   func takeRecord(limit: Int = 16_384) -> [UInt8]? {
-    value.nextRecord(limit: limit).map { Array(value.arena.bytes[$0]) }
+    value.nextRecord(limit: limit).map { Array(value.frames.bytes[$0]) }
   }
 
   func takeSettled() -> [SentQueue.Settled] {
-    defer { value.settled = [] }
-    return value.settled
+    var settled: [SentQueue.Settled] = []
+    value.exchangeSettled(&settled)
+    return settled
   }
 
   /// Passes in six bytes from the service.

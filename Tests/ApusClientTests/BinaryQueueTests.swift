@@ -84,7 +84,7 @@ struct BinaryQueueTests {
     let settled = queue.takeSettled()
     #expect(text(settled) == outcomes)
     #expect(settled.last?.settlement == .rejected(bytes[1]))
-    #expect(queue.value.openCount == again)
+    #expect(queue.value.frames.openCount == again)
     #expect(written(queue) == again)
   }
 
@@ -192,8 +192,8 @@ struct BinaryQueueTests {
     let late = queue.takeSettled()
     #expect(late.map(\.ticket) == [2])
     #expect(late.map(\.settlement) == [.rejectedLate(8)])
-    #expect(queue.value.openCount == 4)
-    #expect(queue.value.againCount == 3)
+    #expect(queue.value.frames.openCount == 4)
+    #expect(queue.value.frames.againCount == 3)
     #expect(written(queue) == 7)
     queue.value.handedOver(through: 10)
     queue.value.reached(through: 10, nowMilliseconds: 2000)
@@ -214,7 +214,7 @@ struct BinaryQueueTests {
     queue.value.handedOver(through: 5)
     queue.value.connectionLost()
     #expect(text(queue.takeSettled()) == "...ll.....")
-    #expect(queue.value.againCount == 1)
+    #expect(queue.value.frames.againCount == 1)
   }
 
   @Test("Notifications dropped before a late packet came are counted")
@@ -231,11 +231,11 @@ struct BinaryQueueTests {
       queue.value.confirmSilent(nowMilliseconds: UInt64(ticket * 20 + 10))
     }
     #expect(queue.takeSettled().count == 200)
-    #expect(queue.value.entries.count < 200)
+    #expect(queue.value.frames.capacity < 200)
     #expect(queue.received([8, 8, 0, 0, 0, 1]) == .ended)
     // The first was rejected, and some of the following were lost with it; the others were kept and are resent.
-    #expect(queue.value.forgottenCount + queue.value.againCount == 200)
-    #expect(queue.value.againCount >= 32)
+    #expect(queue.value.forgottenCount + queue.value.frames.againCount == 200)
+    #expect(queue.value.frames.againCount >= 32)
     #expect(queue.takeSettled().isEmpty)
   }
 

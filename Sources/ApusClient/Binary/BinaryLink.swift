@@ -221,7 +221,7 @@ final class BinaryLink: SocketHandler {
   /// False if there was nothing to write.
   private func encryptRecord() throws(TLSError) -> Bool {
     guard let run = lane.queue.nextRecord(limit: TLSBuffers.recordBytes) else { return false }
-    let (buffers, tls, memory) = (owner.buffers, tls, lane.queue.arena.bytes)
+    let (buffers, tls, memory) = (owner.buffers, tls, lane.queue.frames.bytes)
     try unsafe memory.span.extracting(run).withUnsafeBytes { (frames) throws(TLSError) in
       try unsafe tls.write(frames, buffers: buffers)
     }

@@ -30,20 +30,18 @@ final class BinaryReport: Sendable {
 
   /// Delivers what a lane has settled.
   func deliver(_ queue: inout SentQueue, _ failure: String) {
-    if queue.forgottenCount > 0 {
-      counted.withLock { $0.corrected += queue.forgottenCount }
-      queue.forgottenCount = 0
-    }
-    guard !queue.settled.isEmpty else { return }
+    let forgotten = queue.takeForgottenCount()
+    if forgotten > 0 { counted.withLock { $0.corrected += forgotten } }
+    guard queue.hasSettled else { return }
     var settled: [SentQueue.Settled] = []
-    swap(&settled, &queue.settled)
+    queue.exchangeSettled(&settled)
     count(settled)
     pending.deliver(settled) { Self.outcome($0, failure) }
     for late in settled where late.settlement.isLate {
       onCorrection?(late.id, Self.outcome(late, failure))
     }
     settled.removeAll(keepingCapacity: true)
-    swap(&settled, &queue.settled)
+    queue.exchangeSettled(&settled)
   }
 
   /// A push that never reached a lane.
@@ -82,16 +80,6 @@ final class BinaryReport: Sendable {
       .unknown(
         UnknownCause(code, code == .cancelled ? "" : failure), retryMayDuplicate: mayBeTaken)
     case .lost: .unknown(UnknownCause(.connectionLost, failure), retryMayDuplicate: true)
-    }
-  }
-}
-
-extension SentQueue.Settlement {
-  /// Whether the push already had its outcome.
-  var isLate: Bool {
-    switch self {
-    case .rejectedLate, .lost: true
-    case .accepted, .rejected, .unknown: false
     }
   }
 }

@@ -1,42 +1,6 @@
 import ApusModel
 import ApusWire
 
-/// The layout of a client's frames, and which of them are numbered.
-///
-/// Source: Binary Provider API; commands 0 and 1 are its legacy formats.
-struct FrameFormat: Sendable, Hashable {
-  var command: BinaryCommand
-
-  /// The offset of the identifier in a frame of `byteCount` bytes; nil for command 0, which has none.
-  ///
-  /// Frames of command 2 contain the items 1 to 5 in order, so the last 15 bytes are the identifier, item 4 (7 bytes)
-  /// and item 5 (4 bytes).
-  func identifierOffset(byteCount: Int) -> Int? {
-    switch command {
-    case .simple: nil
-    case .enhanced: 1
-    case .framed: byteCount - 15
-    }
-  }
-
-  /// A notification without token and payload, which no service accepts. Its error packet proves that everything before
-  /// it was processed. Nil for command 0, which has no packets.
-  var probe: [UInt8]? {
-    var bytes: [UInt8] = []
-    let nothing: [UInt8] = []
-    switch command {
-    case .simple: return nil
-    case .enhanced:
-      bytes.append(enhanced: nothing.span, payload: nothing.span, identifier: 0, expiration: 0)
-    case .framed:
-      bytes.append(
-        framed: nothing.span, payload: nothing.span, identifier: 0, expiration: 0,
-        priority: Priority.immediate.rawValue)
-    }
-    return bytes
-  }
-}
-
 /// The notifications of successive connections: those to be written, those written without an outcome, and behind these
 /// some with an outcome.
 ///
@@ -52,7 +16,7 @@ struct FrameFormat: Sendable, Hashable {
 ///
 /// A value without I/O and clock. The driver appends frames, writes the records of ``nextRecord(limit:)``, reports
 /// their progress (``handedOver(through:)``, ``reached(through:nowMilliseconds:)``), passes in each packet and each end
-/// of a connection, and takes ``settled`` after each call.
+/// of a connection, and calls ``exchangeSettled(_:)`` after each call.
 struct SentQueue: Sendable {
   struct Window: Sendable, Hashable {
     /// Limits for notifications without an outcome, and for their bytes.
@@ -63,48 +27,15 @@ struct SentQueue: Sendable {
     var silenceMilliseconds: UInt64?
   }
 
-  /// How a notification ended.
-  enum Settlement: Sendable, Hashable {
-    case accepted
-    /// With the status of the packet.
-    case rejected(UInt8)
-    case unknown(UnknownCause.Code, mayBeTaken: Bool)
-    /// Accepted by silence, but a packet after the window rejected it.
-    case rejectedLate(UInt8)
-    /// Accepted by silence, but a late packet proved that it was discarded, and the result of resending it is unknown.
-    case lost
-  }
-
-  struct Settled: Sendable, Hashable {
-    var ticket: UInt64
-    var id: NotificationID
-    var settlement: Settlement
-  }
-
-  enum State: Sendable, Hashable {
-    case open
-    /// Accepted by silence: it needs no outcome, but is resent if a packet proves that it was not read.
-    case presumed
-    /// The same, and now it must be resent.
-    case again
-    /// Has its outcome, and is not sent (again).
-    case over
-    /// The frame whose error packet ends a connection; see `FrameFormat.probe`.
-    case probe
-  }
-
-  struct Entry: Sendable {
-    var ticket: UInt64
-    var id: NotificationID
-    var deadlineMilliseconds: UInt64
-    var offset: Int
-    var byteCount: Int32
-    var state: State
-  }
-
-  struct Mark: Sendable {
-    var through: Int
-    var milliseconds: UInt64
+  /// What the driver does after a packet.
+  enum PacketVerdict: Sendable, Hashable {
+    case goOn
+    /// The service reads no more: end the connection, and write the rest on another.
+    case ended
+    /// The same, and the packet answered the probe.
+    case proven
+    /// The same, and the packet named nothing that was sent.
+    case notUnderstood
   }
 
   let format: FrameFormat
@@ -112,68 +43,60 @@ struct SentQueue: Sendable {
   /// Most identifiers of a connection: all but 0. Smaller in tests.
   let identifierLimit: Int
 
-  // Places count all frames that were ever in the queue: tail <= handed <= next <= end.
+  // Places count all frames that were ever in the queue: frames.tail <= handed <= next <= frames.end.
 
-  /// The ring: the index of a place is the place modulo the size, a power of two.
-  var entries: [Entry] = []
-  var arena = FrameArena()
-  /// The oldest entry that is kept.
-  var tail = 0
+  private(set) var frames: SentFrames
   /// Entries before this place are neither open nor to be resent.
-  var firstOpen = 0
+  private var firstOpen = 0
   /// Entries before this place were passed completely to the system, or have their outcome.
-  var handed = 0
+  private var handed = 0
   /// The next entry to write.
-  var next = 0
-  var end = 0
+  private(set) var next = 0
   /// The place with identifier 1.
-  var connectionStart = 0
+  private var connectionStart = 0
   /// Whether a notification was accepted on this connection, by silence or by a packet.
-  var hasAccepted = false
-  /// When the peer's system had received which place, oldest first. Marks before `markHead` are done.
-  var marks: [Mark] = []
-  var markHead = 0
-  /// Notifications without an outcome.
-  var openCount = 0
-  /// Notifications with an outcome that will be resent, or were resent and await the result.
-  var againCount = 0
-  /// Notifications that turned out not to be accepted after silence, but were no longer kept. An upper bound, since
-  /// some of them may have been cancelled.
-  var forgottenCount = 0
-  /// Notifications of this connection that were dropped after acceptance by silence, and the place behind the last.
-  var droppedCount = 0
-  var droppedThrough = 0
-  /// What was settled since the driver last took it.
-  var settled: [Settled] = []
+  private(set) var hasAccepted = false
+  private var marks = SilenceMarks()
+  private var dropped = DroppedFrames()
 
   init(format: FrameFormat, window: Window, identifierLimit: Int = Int(UInt32.max) - 1) {
     self.format = format
     self.window = window
     self.identifierLimit = identifierLimit
+    frames = SentFrames(limits: window)
   }
 
   /// Whether there is something to write.
-  var wantsWrite: Bool { next < end && !needsNewConnection }
+  var wantsWrite: Bool { next < frames.end && !needsNewConnection }
 
   /// Whether everything written has its outcome.
   var isSettled: Bool { firstOpen >= next }
 
   /// Notifications that still need an outcome or a resend.
-  var pendingCount: Int { openCount + againCount }
+  var pendingCount: Int { frames.openCount + frames.againCount }
 
   /// Whether a probe waits to be written behind everything else.
-  var endsInProbe: Bool { next < end && self[end - 1].state == .probe }
+  var endsInProbe: Bool { next < frames.end && frames[frames.end - 1].state == .probe }
 
   /// Frames that wait to be written.
-  var unwrittenCount: Int { end - next }
+  var unwrittenCount: Int { frames.end - next }
 
   /// Whether the connection has used all identifiers: it takes nothing more, and the rest needs another.
   var needsNewConnection: Bool { next - connectionStart >= identifierLimit }
 
-  subscript(place: Int) -> Entry {
-    get { entries[place & (entries.count - 1)] }
-    _modify { yield &entries[place & (entries.count - 1)] }
-  }
+  // MARK: Outcomes
+
+  /// Whether anything was settled since the last ``exchangeSettled(_:)``.
+  var hasSettled: Bool { frames.hasSettled }
+
+  /// Exchanges what was settled for an empty array, whose memory is used from now on.
+  mutating func exchangeSettled(_ settled: inout [Settled]) { frames.exchangeSettled(&settled) }
+
+  /// Notifications that turned out not to be accepted after silence, but were no longer kept; an upper bound.
+  var forgottenCount: Int { dropped.forgottenCount }
+
+  /// The same since the last call.
+  mutating func takeForgottenCount() -> Int { dropped.takeForgotten() }
 
   // MARK: Input
 
@@ -181,12 +104,12 @@ struct SentQueue: Sendable {
   mutating func append(
     _ frame: Span<UInt8>, ticket: UInt64, id: NotificationID, deadlineMilliseconds: UInt64
   ) -> Bool {
-    guard openCount < window.frames else { return false }
+    guard frames.openCount < window.frames else { return false }
     return put(
       frame,
-      Entry(
-        ticket: ticket, id: id, deadlineMilliseconds: deadlineMilliseconds, offset: 0,
-        byteCount: Int32(frame.count), state: .open))
+      .init(
+        ticket: ticket, id: id, deadlineMilliseconds: deadlineMilliseconds,
+        byteCount: frame.count, state: .open))
   }
 
   /// Adds the probe behind all other frames; nothing may be added after it. False if the command has no probe, or there
@@ -195,40 +118,32 @@ struct SentQueue: Sendable {
     guard let frame = format.probe else { return false }
     return put(
       frame.span,
-      Entry(
-        ticket: 0, id: NotificationID(high: 0, low: 0), deadlineMilliseconds: .max, offset: 0,
-        byteCount: Int32(frame.count), state: .probe))
+      .init(
+        ticket: 0, id: NotificationID(high: 0, low: 0), deadlineMilliseconds: .max,
+        byteCount: frame.count, state: .probe))
   }
 
-  private mutating func put(_ frame: Span<UInt8>, _ entry: Entry) -> Bool {
-    guard makeRoomForEntry(), let offset = makeRoom(for: frame.count) else { return false }
-    arena.write(frame, at: offset)
-    var entry = entry
-    entry.offset = offset
-    entries[end & (entries.count - 1)] = entry
-    end += 1
-    if entry.state == .open { openCount += 1 }
-    return true
+  private mutating func put(_ frame: Span<UInt8>, _ entry: SentFrames.Entry) -> Bool {
+    makeRoom(for: frame.count) && frames.append(frame, entry)
   }
 
   // MARK: Output
 
-  /// The range in `arena.bytes` of the next frames, numbered: at most `limit` bytes, but at least one frame. `next` is
+  /// The range in `frames.bytes` of the next frames, numbered: at most `limit` bytes, but at least one frame. `next` is
   /// then the place behind them. Nil if there is nothing to write.
   mutating func nextRecord(limit: Int) -> Range<Int>? {
-    while next < end, self[next].state == .over { next += 1 }
+    while next < frames.end, frames[next].state == .over { next += 1 }
     guard wantsWrite else { return nil }
-    let start = self[next].offset
+    let start = frames[next].offset
     var upper = start
-    while next < end, !needsNewConnection {
-      let (offset, byteCount, state) = (
-        self[next].offset, Int(self[next].byteCount), self[next].state
-      )
+    while next < frames.end, !needsNewConnection {
+      let entry = frames[next]
+      let (offset, byteCount, state) = (entry.offset, Int(entry.byteCount), entry.state)
       guard state != .over, offset == upper, upper == start || upper + byteCount - start <= limit
       else { break }
-      if let place = format.identifierOffset(byteCount: byteCount) {
-        arena.bytes.patch(
-          bigEndian: UInt32(truncatingIfNeeded: next - connectionStart + 1), at: offset + place)
+      if let position = format.identifierOffset(byteCount: byteCount) {
+        frames.number(
+          next, UInt32(truncatingIfNeeded: next - connectionStart + 1), at: position)
       }
       upper += byteCount
       next += 1
@@ -244,34 +159,29 @@ struct SentQueue: Sendable {
   /// The peer's system has them: the silence starts.
   mutating func reached(through place: Int, nowMilliseconds: UInt64) {
     handedOver(through: place)
-    guard window.silenceMilliseconds != nil, place > (marks.last?.through ?? connectionStart) else {
+    guard window.silenceMilliseconds != nil, place > marks.through ?? connectionStart else {
       return
     }
-    if markHead > 64, markHead * 2 > marks.count {
-      marks.removeFirst(markHead)
-      markHead = 0
-    }
-    marks.append(Mark(through: min(place, next), milliseconds: nowMilliseconds))
+    marks.add(through: min(place, next), atMilliseconds: nowMilliseconds)
   }
 
   /// Accepts what the service has been silent about for long enough. Call only after reading everything from the
   /// connection, and while it is open.
   mutating func confirmSilent(nowMilliseconds: UInt64) {
     guard let silence = window.silenceMilliseconds else { return }
-    while markHead < marks.count, marks[markHead].milliseconds + silence <= nowMilliseconds {
-      accept(before: marks[markHead].through, as: .presumed)
-      markHead += 1
+    while let place = marks.take(after: silence, nowMilliseconds: nowMilliseconds) {
+      accept(before: place, as: .presumed)
     }
     trim()
   }
 
   /// Ends what is overdue. What was already written, even if only to the connection's buffer, is still sent.
   mutating func expire(nowMilliseconds: UInt64) {
-    while firstOpen < end {
-      if isPending(firstOpen) {
+    while firstOpen < frames.end {
+      if frames.isPending(firstOpen) {
         // Entries are in the order of their deadlines.
-        guard self[firstOpen].deadlineMilliseconds <= nowMilliseconds else { break }
-        fail(firstOpen, .timedOut, mayBeTaken: firstOpen < next)
+        guard frames[firstOpen].deadlineMilliseconds <= nowMilliseconds else { break }
+        frames.fail(firstOpen, .timedOut, mayBeTaken: firstOpen < next)
       }
       firstOpen += 1
     }
@@ -280,21 +190,205 @@ struct SentQueue: Sendable {
 
   /// Ends one notification.
   mutating func cancel(_ ticket: UInt64) {
-    for place in firstOpen..<end where self[place].ticket == ticket && self[place].state == .open {
-      fail(place, .cancelled, mayBeTaken: place < next)
+    for place in firstOpen..<frames.end
+    where frames[place].ticket == ticket && frames[place].state == .open {
+      frames.fail(place, .cancelled, mayBeTaken: place < next)
     }
     trim()
   }
 
   /// Ends those that are not with the system: the service has not read them.
   mutating func abandonUnwritten(_ cause: UnknownCause.Code) {
-    for place in max(firstOpen, handed)..<end { fail(place, cause, mayBeTaken: false) }
+    for place in max(firstOpen, handed)..<frames.end {
+      frames.fail(place, cause, mayBeTaken: false)
+    }
     trim()
   }
 
   /// Ends all of them, together with the connection.
   mutating func abandon(_ cause: UnknownCause.Code) {
-    for place in firstOpen..<end { fail(place, cause, mayBeTaken: place < handed) }
+    for place in firstOpen..<frames.end { frames.fail(place, cause, mayBeTaken: place < handed) }
     trim()
+  }
+
+  // MARK: Connections
+
+  // What a connection's packets and its end prove. Source of the rules: Binary Provider API, The format of the
+  // error-response packet, and its table of status codes.
+
+  /// A connection is open; nothing has been written to it.
+  mutating func connectionBegan() {
+    connectionStart = next
+    handed = next
+    // Open entries are behind this place: packets of this connection cannot concern earlier ones.
+    frames.drop(before: next)
+    firstOpen = next
+    hasAccepted = false
+    dropped.connectionBegan()
+    marks.removeAll()
+  }
+
+  /// Processes a packet. After any result but `goOn`, no further packet of this connection may be passed in.
+  mutating func received(_ packet: BinaryErrorPacket) -> PacketVerdict {
+    defer { trim() }
+    let place = place(of: packet.identifier)
+    switch BinaryStatus(rawValue: packet.status) {
+    case .noError:
+      // The service confirms in stream order, so this covers all earlier ones too. An unknown number proves nothing.
+      if let place { accept(before: place + 1, as: .over) }
+      return .goOn
+    case .shutdown:
+      // Here the identifier is that of the last notification that was sent successfully, unlike in other packets.
+      if let place {
+        accept(before: place + 1, as: .over)
+        sendAgain(after: place)
+        return .ended
+      }
+      guard packet.identifier == 0, format.command != .simple else { return giveUp() }
+      // No notification has the number 0, so nothing on this connection was accepted. If silence suggested otherwise,
+      // either the silence or the service is wrong.
+      guard !hasAccepted else {
+        doubtPresumed()
+        return giveUp()
+      }
+      sendAgain(after: connectionStart - 1)
+      return .ended
+    default:
+      guard let place else { return giveUp() }
+      let isProbe = place >= frames.tail && frames[place].state == .probe
+      accept(before: place, as: .over)
+      reject(place, packet.status)
+      // Notifications sent after it were discarded.
+      sendAgain(after: place)
+      return isProbe ? .proven : .ended
+    }
+  }
+
+  /// The service sent something that is not a packet. The connection has ended.
+  mutating func receivedNonsense() -> PacketVerdict {
+    defer { trim() }
+    return giveUp()
+  }
+
+  /// The connection ended without a packet. What the system had may have been read; the rest was not read, and stays.
+  ///
+  /// - Parameter isUnread: Whether the service certainly read nothing, as when it refuses the certificate.
+  mutating func connectionLost(isUnread: Bool = false) {
+    if isUnread, !hasAccepted {
+      sendAgain(after: connectionStart - 1)
+    } else {
+      settleHanded(.connectionLost)
+    }
+    trim()
+  }
+
+  /// The place of an identifier of this connection; nil if it was not used, or not passed to the system yet.
+  private func place(of identifier: UInt32) -> Int? {
+    guard format.command != .simple, identifier > 0 else { return nil }
+    let place = connectionStart + Int(identifier) - 1
+    return place < handed ? place : nil
+  }
+
+  // MARK: Consequences
+
+  /// Everything before `place` was accepted: by silence (`presumed`), or for certain (`over`).
+  private mutating func accept(before place: Int, as state: SentFrames.State) {
+    while firstOpen < place {
+      if frames.isPending(firstOpen) {
+        frames.settle(firstOpen, .accepted, as: state)
+        hasAccepted = true
+      }
+      firstOpen += 1
+    }
+    if state == .over { frames.confirm(before: place) }
+  }
+
+  private mutating func reject(_ place: Int, _ status: UInt8) {
+    guard place >= frames.tail else { return dropped.rejected(place) }
+    switch frames[place].state {
+    case .open: frames.settle(place, .rejected(status))
+    case .presumed, .again: frames.settle(place, .rejectedLate(status))
+    case .probe: frames.finish(place)
+    case .over: break
+    }
+  }
+
+  /// Entries after `place` were not read: they are written again, even if silence had suggested acceptance.
+  private mutating func sendAgain(after place: Int) {
+    dropped.unread(after: place)
+    next = max(place + 1, frames.tail)
+    for unread in next..<handed { frames.sendAgain(unread) }
+    firstOpen = next
+    handed = next
+    forgetProbe()
+    marks.removeAll()
+  }
+
+  /// Entries that were accepted by silence may not have been accepted.
+  private mutating func doubtPresumed() {
+    for place in frames.tail..<handed where frames[place].state == .presumed {
+      frames.settle(place, .lost)
+    }
+    dropped.doubted()
+  }
+
+  /// The packet proves nothing, and the connection has ended.
+  private mutating func giveUp() -> PacketVerdict {
+    settleHanded(.answerNotUnderstood)
+    return .notUnderstood
+  }
+
+  /// The service may have accepted what the system had, and nothing else.
+  private mutating func settleHanded(_ cause: UnknownCause.Code) {
+    for place in frames.tail..<handed {
+      frames.fail(place, cause, mayBeTaken: true)
+      frames.finish(place)
+    }
+    next = handed
+    firstOpen = handed
+    forgetProbe()
+    marks.removeAll()
+  }
+
+  /// An unread probe concerned a connection that has ended: the next one gets its own if needed.
+  private mutating func forgetProbe() { if endsInProbe { frames.dropLast() } }
+
+  // MARK: Room
+
+  /// Makes room for a frame; false if the window has none.
+  private mutating func makeRoom(for byteCount: Int) -> Bool {
+    while let shortage = frames.shortage(for: byteCount) {
+      if frames.isLarge(shortage), dropOldest() { continue }
+      guard frames.grow(shortage, for: byteCount) || dropOldest() else { return false }
+    }
+    return true
+  }
+
+  /// Drops entries that can no longer be needed.
+  private mutating func trim() {
+    while frames.tail < frames.end, frames[frames.tail].state == .over {
+      if frames.tail == handed {
+        // A notification that ended before it was written.
+        guard next == handed else { return }
+        next += 1
+        handed += 1
+      }
+      frames.dropFirst()
+    }
+    firstOpen = max(firstOpen, frames.tail)
+  }
+
+  /// Drops the oldest entry if it is over, or accepted by silence.
+  private mutating func dropOldest() -> Bool {
+    guard frames.tail < handed else { return false }
+    switch frames[frames.tail].state {
+    case .presumed: dropped.dropped(frames.tail)
+    case .over: break
+    case .open, .again, .probe: return false
+    }
+    frames.dropFirst()
+    firstOpen = max(firstOpen, frames.tail)
+    trim()
+    return true
   }
 }
