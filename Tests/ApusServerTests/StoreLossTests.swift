@@ -96,6 +96,49 @@ struct StoreLossTests {
     #expect(try [200, 410].contains(push(service, token)))
   }
 
+  private func storeFiles() throws -> [String: Data] {
+    var files: [String: Data] = [:]
+    for name in try FileManager.default.contentsOfDirectory(atPath: data.storePath) {
+      files[name] = try Data(contentsOf: URL(filePath: "\(data.storePath)/\(name)"))
+    }
+    return files
+  }
+
+  private var hasCopy: Bool {
+    FileManager.default.fileExists(atPath: "\(data.storePath).damaged-7")
+  }
+
+  @Test("While the service runs no loss can be accepted, and nothing is changed")
+  func running() throws {
+    let (_, token) = try useOnce()
+    let service = try TestService(directory, durable)
+    #expect(throws: StoreError.locked(path: data.storePath)) { try data.acceptLoss(nowSeconds: 7) }
+    #expect(!hasCopy)
+    #expect(try push(service, token) == 200)
+    service.stop()
+  }
+
+  @Test("A wrong checksum in the MANIFEST is refused also by the repair, and nothing is changed")
+  func damagedManifest() throws {
+    let (_, token) = try useOnce()
+    let name = try #require(storeFiles().keys.filter { $0.hasPrefix("MANIFEST") }.max())
+    let file = URL(filePath: "\(data.storePath)/\(name)")
+    let content = try Data(contentsOf: file)
+    var damaged = content
+    damaged[8] ^= 0x10
+    try damaged.write(to: file)
+    expectRefusal("is damaged", name, "restore a backup, or move \(data.storePath) away")
+    let before = try storeFiles()
+    let error = #expect(throws: DirectoryProblem.self) { try data.acceptLoss(nowSeconds: 7) }
+    #expect(error.map { "\($0)".contains("\(name): damaged at byte 0") } == true, "\(error as Any)")
+    #expect(try storeFiles() == before && !hasCopy)
+    // With the original file everything is there.
+    try content.write(to: file)
+    let service = try TestService(directory, durable)
+    defer { service.stop() }
+    #expect(try push(service, token) == 200)
+  }
+
   @Test(
     "A flipped bit in a log prevents the start, and the extent of the loss is reported",
     // In the content, and in the type and the length of the first record, of which the engine reports nothing.

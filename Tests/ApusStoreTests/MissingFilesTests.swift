@@ -138,15 +138,31 @@ struct MissingFilesTests {
     try remove(tables[0])
     try remove(tables[1])
     expectCorrupted(".sst")
+    let lock = try StoreLock(path: scratch.path)
     let (rest, lost) = try RocksStore.openAcceptingLoss(
-      path: scratch.path, options: RocksOptions())
+      path: scratch.path, options: RocksOptions(), lock: lock)
     #expect(Set(lost.map(\.name)) == Set(tables[..<2]))
     #expect(try rest.get(.meta, key(0)) == nil && rest.get(.devices, key(0)) == nil)
     #expect(try rest.get(.feedback, key(0))?.count == 100)
     #expect(try rest.get(.meta, key(1)) == [1])
     rest.close()
+    // The lock is its owner's, also after the store was closed.
+    #expect(throws: StoreError.locked(path: scratch.path)) { try RocksStore(path: scratch.path) }
+    withExtendedLifetime(lock) {}
+  }
+
+  @Test("A store opens with the lock that its caller has, and nobody else opens it")
+  func givenLock() async throws {
+    try await make()
+    var lock: StoreLock? = try StoreLock(path: scratch.path)
+    #expect(throws: StoreError.locked(path: scratch.path)) { try RocksStore(path: scratch.path) }
+    let store = try RocksStore(path: scratch.path, lock: lock)
+    #expect(try store.get(.meta, key(0)) == [0])
+    lock = nil
+    #expect(throws: StoreError.locked(path: scratch.path)) { try RocksStore(path: scratch.path) }
+    store.close()
     let again = try RocksStore(path: scratch.path)
-    #expect(try again.get(.feedback, key(0))?.count == 100)
+    #expect(try again.get(.meta, key(0)) == [0])
     again.close()
   }
 
@@ -156,7 +172,7 @@ struct MissingFilesTests {
     for name in try names({ $0.hasPrefix("MANIFEST") }) { try remove(name) }
     let path = scratch.path
     #expect(throws: StoreError.self) {
-      try RocksStore.openAcceptingLoss(path: path, options: RocksOptions())
+      try RocksStore.openAcceptingLoss(path: path, options: RocksOptions(), lock: nil)
     }
   }
 

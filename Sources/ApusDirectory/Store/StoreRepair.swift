@@ -26,13 +26,25 @@ extension DataDirectory {
     let store: RocksStore
     do throws(StoreError) { store = try RocksStore(path: storePath, options: options) } catch {
       guard case .corrupted(_, let detail) = error else { throw error }
-      let findings = StoreSurvey(path: storePath).findings.map { "\n  \($0)" }.joined()
+      let survey = StoreSurvey(path: storePath)
+      let remedy =
+        survey.damagedManifest == nil
+        ? "restore a backup, or run `apus store --accept-loss`, which keeps a copy and continues with what can be read"
+        : manifestRemedy
       throw DirectoryProblem(
-        "the store \(storePath) is damaged (\(detail)): restore a backup, or run `apus store --accept-loss`, which "
-          + "keeps a copy and continues with what can be read" + findings)
+        "the store \(storePath) is damaged (\(detail)): \(remedy)" + Self.lines(survey.findings))
     }
     if !Files.exists(storeMark) { _ = try DurableFile.create([], at: storeMark) }
     return store
+  }
+
+  private var manifestRemedy: String {
+    "restore a backup, or move \(storePath) away and run `apus store --accept-loss`, which makes a new store and loses "
+      + "all notifications and device tokens"
+  }
+
+  private static func lines(_ findings: [String]) -> String {
+    findings.map { "\n  \($0)" }.joined()
   }
 
   /// The number of stored notifications, after checking that every file exists and every record can be read. The
@@ -62,7 +74,8 @@ extension DataDirectory {
     package var messages: [String]
   }
 
-  /// Copies the whole store, then keeps what can be read of it. The service must not be running.
+  /// Copies the whole store, then keeps what can be read of it. Changes nothing if the store is open elsewhere, or if
+  /// its MANIFEST is damaged: without the list of tables nobody can tell which of them belong to the store.
   ///
   /// - Parameter nowSeconds: Unix seconds, for the copy's name.
   package func acceptLoss(nowSeconds: Int64) throws -> StoreRepair {
@@ -74,14 +87,24 @@ extension DataDirectory {
       try DurableFile.remove(storeMark)
       return StoreRepair(copy: nil, notifications: nil, messages: [])
     }
+    // Held until the repair is done: a service that starts meanwhile must not use what is being changed.
+    let lock = Files.exists(storeFormatFile) ? try StoreLock(path: storePath) : nil
+    defer { withExtendedLifetime(lock) {} }
+    let survey = StoreSurvey(path: storePath)
+    if let name = survey.damagedManifest {
+      throw DirectoryProblem(
+        "the list of tables of the store \(storePath), \(name), is damaged, so nothing of it can be kept: "
+          + manifestRemedy + Self.lines(survey.findings))
+    }
+    let findings = survey.findings
     let copy = "\(storePath).damaged-\(nowSeconds)"
     try copyStore(to: copy)
-    let findings = StoreSurvey(path: copy).findings
     let messages = Collected()
     var options = RocksOptions()
     options.onMessage = { messages.add($0) }
     do throws(StoreError) {
-      let (store, lost) = try RocksStore.openAcceptingLoss(path: storePath, options: options)
+      let (store, lost) = try RocksStore.openAcceptingLoss(
+        path: storePath, options: options, lock: lock)
       defer { store.close() }
       let count = try Self.notificationCount(in: store)
       let tables = lost.map { "\($0.name): its contents are lost: \($0.reason)" }

@@ -14,16 +14,18 @@ extension RocksStore {
   /// each table whose file is missing or unreadable. Existing files are kept unchanged, except that a log with damage
   /// that the engine cannot pass is replaced by another (`LogFile.mend`).
   ///
-  /// No other process may use the store meanwhile. Throws if not even the list of tables can be read.
+  /// Throws if not even the list of tables can be read.
+  ///
+  /// - Parameter lock: The store's lock; nil only for a store that was never opened.
   package static func openAcceptingLoss(
-    path: String, options given: RocksOptions
+    path: String, options given: RocksOptions, lock: StoreLock?
   ) throws(StoreError) -> (store: RocksStore, lost: [LostTable]) {
     var options = given
     options.acceptsLoss = true
     var lost: [LostTable] = []
     while true {
       do throws(StoreError) {
-        return (try RocksStore(path: path, options: options), lost)
+        return (try RocksStore(path: path, options: options, lock: lock), lost)
       } catch {
         // A failing disk may return the table at the next attempt: only damaged ones are dropped.
         guard case .corrupted(_, let detail) = error,

@@ -1,5 +1,4 @@
 package import ApusModel
-import Glibc
 import Synchronization
 
 /// The store on disk, based on RocksDB.
@@ -13,8 +12,12 @@ package final class RocksStore: DurableStore {
   /// Opens the store at `path`, creating it with mode 0700 if it does not exist; its parent directory must exist.
   ///
   /// Blocks while the engine reads log entries that are not in tables yet, at most `RocksOptions.logBytes`.
-  package init(path: String, options: RocksOptions = RocksOptions()) throws(StoreError) {
-    let core = RocksCore(path: path, options: options)
+  ///
+  /// - Parameter lock: The store's lock, if the caller has it; otherwise the store takes it.
+  package init(
+    path: String, options: RocksOptions = RocksOptions(), lock: StoreLock? = nil
+  ) throws(StoreError) {
+    let core = RocksCore(path: path, options: options, lock: lock)
     let fault = try core.open()
     self.core = core
     startThread {
@@ -109,7 +112,7 @@ private final class RocksCore: @unchecked Sendable {
   private var database: RocksDatabase?
   private var progress: StoreProgressKeeper
   /// Held from the first opening on.
-  private var lock: Int32?
+  private var lock: StoreLock?
   /// Whether the files were found whole since the database was last open: retries need not read them again.
   private var isSurveyed = false
   private var nextPresenceCheck = Deadline.after(milliseconds: 0)
@@ -120,8 +123,9 @@ private final class RocksCore: @unchecked Sendable {
   /// A larger buffer is not kept between commits.
   private static let mergedBytesKept = 8 * 1024 * 1024
 
-  init(path: String, options: RocksOptions) {
+  init(path: String, options: RocksOptions, lock: StoreLock?) {
     directory = StoreDirectory(path: path)
+    self.lock = lock
     progress = StoreProgressKeeper(
       directory, lookMilliseconds: options.progressMilliseconds)
     self.options = options
@@ -129,8 +133,6 @@ private final class RocksCore: @unchecked Sendable {
     queue = CommitQueue(
       maximumPendingBytes: options.maximumPendingBytes, mergeBytes: options.mergeBytes)
   }
-
-  deinit { unlock() }
 
   // MARK: Any thread
 
@@ -171,8 +173,8 @@ private final class RocksCore: @unchecked Sendable {
 
   private func open(creating: Bool) throws(StoreError) {
     let content = try directory.prepare(creating: creating)
-    if lock == nil { lock = try directory.lock() }
-    if let lock { try directory.requireLocked(by: lock) }
+    if lock == nil { lock = try StoreLock(directory) }
+    if let lock { try directory.requireLocked(by: lock.descriptor) }
     try check(content)
     // After the check, so that damage is found even if the store can only be read.
     try directory.requireWritable()
@@ -210,11 +212,6 @@ private final class RocksCore: @unchecked Sendable {
     }
   }
 
-  private func unlock() {
-    if let lock { Glibc.close(lock) }
-    lock = nil
-  }
-
   private func openForReading() throws(StoreError) {
     try directory.prepareReading()
     use(
@@ -247,7 +244,7 @@ private final class RocksCore: @unchecked Sendable {
       case .finish:
         isClosed.store(true, ordering: .relaxed)
         closeDatabase()
-        unlock()
+        lock = nil
         queue.finish()
         return
       }
@@ -281,7 +278,7 @@ private final class RocksCore: @unchecked Sendable {
   private func requirePresence() throws(StoreError) {
     guard let lock, nextPresenceCheck.isPast else { return }
     nextPresenceCheck = .after(milliseconds: Self.presenceMilliseconds)
-    do throws(StoreError) { try directory.requireLocked(by: lock) } catch {
+    do throws(StoreError) { try directory.requireLocked(by: lock.descriptor) } catch {
       // The next write must not pass before the recovery has seen the directory again.
       nextPresenceCheck = .after(milliseconds: 0)
       throw error

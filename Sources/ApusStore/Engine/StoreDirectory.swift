@@ -85,8 +85,8 @@ struct StoreDirectory {
     return names.sorted()
   }
 
-  /// Locks the store against other processes until the returned descriptor is closed: the engine has a lock of its
-  /// own, but only while it writes, and not between a fault and the recovery.
+  /// Locks the store until the returned descriptor is closed; see `StoreLock`. The engine has a lock of its own, but
+  /// only while it writes, and not between a fault and the recovery.
   func lock() throws(StoreError) -> Int32 {
     let file = unsafe open("\(path)/\(Self.formatFile)", O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { throw failure(errno, "opening \(Self.formatFile)") }

@@ -71,8 +71,13 @@ package struct StoreSurvey: Sendable {
     throw .corrupted(path: directory.path, detail: "its file \(name) is damaged or incomplete")
   }
 
+  /// The name of the MANIFEST, if a record of it is damaged. One that was only cut off is not.
+  package var damagedManifest: String? {
+    manifest.flatMap { $0.survey.isWhole ? nil : $0.name }
+  }
+
   private var firstDamaged: String? {
-    if let manifest, !manifest.survey.isWhole { return manifest.name }
+    if let damagedManifest { return damagedManifest }
     let damaged = logs.first { $0.survey?.isWhole != true }
     return damaged?.name ?? (missingAtEnd > 0 ? logs.last?.name : nil)
   }
