@@ -211,7 +211,10 @@ package enum ApusOptions {
     help: "The provider key that signs tokens.")
   package static let keyID = Option(
     "--key-id", .keyID, in: providers, group: .credentials,
-    note: "the data directory's only key", help: "The id of the provider key.")
+    note: "the key in the data directory that fits",
+    help:
+      "The key's id, 10 letters and digits, which tokens name as `kid`. The file name of the key contains it: "
+      + "AuthKey_ID.p8 from Apple, ID.p8 from `apus key`.")
   package static let team = Option(
     "--team", .teamID, in: providers, group: .credentials, note: "the key's team",
     help: "The team that the key belongs to.")

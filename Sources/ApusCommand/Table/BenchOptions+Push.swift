@@ -46,7 +46,7 @@ extension BenchOptions {
     "The provider key that signs tokens.")
   package static let pushKeyID = ofPush(
     "--key-id", .keyID, group: .credentials, note: "the data directory's first key",
-    "The id of the provider key.")
+    "The key's id, 10 letters and digits, which the name of its file contains (ID.p8).")
   package static let pushTeam = ofPush(
     "--team", .teamID, group: .credentials, note: "the key's team",
     "The team that the key belongs to.")

@@ -152,7 +152,8 @@ package enum BenchOptions {
     help: "The provider key that signs the token.")
   package static let keyID = Option(
     "--key-id", .keyID, in: [BenchVerb.jwt], group: .credentials, scope: .flagOnly,
-    isRequired: true, help: "The id of the provider key.")
+    isRequired: true,
+    help: "The key's id, 10 letters and digits, which the name of its file contains (ID.p8).")
   package static let team = Option(
     "--team", .teamID, in: [BenchVerb.jwt], group: .credentials, scope: .flagOnly,
     isRequired: true, help: "The team that the key belongs to.")
