@@ -167,7 +167,9 @@ let package = Package(
         "DiskFaults", "ApusRandom",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults"]),
-    .testTarget(name: "BenchmarkTests", exclude: ["tools_tests.py"], swiftSettings: common),
+    .testTarget(
+      name: "BenchmarkTests", exclude: ["tools_tests.py", "runner_tests.py"],
+      swiftSettings: common),
     .testTarget(
       name: "ConsoleTests", dependencies: ["ApusConsole", "apus"], exclude: ["Browser"],
       swiftSettings: common),

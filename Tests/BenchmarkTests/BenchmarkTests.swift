@@ -1,14 +1,17 @@
 import Foundation
 import Testing
 
-/// The scripts in `Benchmarks` and their tests are Python; this runs them with all other tests.
-@Suite("The tools of the benchmarks")
+/// The scripts in `Benchmarks` and `scripts/test.py` have tests in Python; this runs them with all other tests.
+@Suite("The tools of benchmarks and tests")
 struct BenchmarkTests {
-  @Test(
-    "Goals, spreads, comparisons and ceilings are evaluated correctly", .timeLimit(.minutes(30)))
-  func tools() throws {
-    let script = URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "tools_tests.py")
+  @Test("Goals, spreads, comparisons and ceilings are evaluated correctly")
+  func benchmarks() throws { try run("tools_tests.py", atLeast: 16) }
+
+  @Test("The events of test processes give durations, failures and one verdict")
+  func runner() throws { try run("runner_tests.py", atLeast: 7) }
+
+  private func run(_ name: String, atLeast expected: Int) throws {
+    let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: name)
     // Through a file: a pipe would be inherited by what other suites start meanwhile, and end with them.
     let output = FileManager.default.temporaryDirectory
       .appending(path: "apus-benchmarks-\(UUID().uuidString).txt")
@@ -25,6 +28,6 @@ struct BenchmarkTests {
     process.waitUntilExit()
     let text = try String(contentsOf: output, encoding: .utf8)
     let count = text.firstMatch(of: #/Ran (\d+) tests? in /#).flatMap { Int($0.1) } ?? 0
-    #expect(count > 15 && process.terminationStatus == 0, "\(text)")
+    #expect(count >= expected && process.terminationStatus == 0, "\(text)")
   }
 }

@@ -72,6 +72,16 @@ struct TidyTests {
       })
   }
 
+  @Test("The change log begins with the program's version")
+  func version() throws {
+    let log = try #require(Repository.files.first { $0.path == "CHANGELOG.md" })
+    let newest = try #require(log.lines.first { $0.hasPrefix("## ") })
+    let program = try #require(Repository.sources.first { $0.path.hasSuffix("/Version.swift") })
+    let version = try #require(
+      program.lines.joined().firstMatch(of: #/version = "(\d+\.\d+\.\d+)"/#)?.1)
+    #expect(newest.hasPrefix("## [\(version)] - ") || newest == "## [Unreleased]")
+  }
+
   @Test("Each exception names an existing file")
   func exceptionsAreAlive() {
     let listed =
