@@ -38,6 +38,11 @@ extension EventLoop {
     }
   }
 
+  /// Sockets with an event, apart from the wake-up for the call that asks.
+  func readySockets() -> Int {
+    (0..<epoll.fetch()).count { epoll.event($0).key != Epoll.wakeKey }
+  }
+
   func stopAndJoin() {
     stop()
     waitForEnd()

@@ -1,14 +1,25 @@
 import Testing
 
-/// The page in Chromium. The tests are the Python files in the folder Browser.
-@Suite("The console in a browser", .serialized)
-struct BrowserTests {
+/// Half of the page's tests, in a suite of its own so that it can run beside the others.
+@Suite("The console's inbox in a browser")
+struct InboxTests {
   @Test(
     "Against a mock of the API, with ten thousand pushes and with bad input",
     .timeLimit(.minutes(30)))
-  func page() throws {
-    let outcome = try Python.run("run.py")
-    #expect(outcome.count > 75)
+  func inbox() throws {
+    let outcome = try Python.run("run.py", ["inbox"])
+    #expect(outcome.count > 35)
+    #expect(outcome.isGood, "\(outcome.report)")
+  }
+}
+
+/// The page in Chromium. The tests are the Python files in the folder Browser.
+@Suite("The console in a browser", .serialized)
+struct BrowserTests {
+  @Test("All other views, against a mock of the API", .timeLimit(.minutes(30)))
+  func views() throws {
+    let outcome = try Python.run("run.py", ["views"])
+    #expect(outcome.count > 50)
     #expect(outcome.isGood, "\(outcome.report)")
   }
 

@@ -52,8 +52,8 @@ struct ShardBacklogTests: ShardSuite {
     serve()
     var expected: [UInt64] = []
     var sent: [UInt64] = []
-    while expected.count < 4 * Limits.courierQueueFrames || sent.count < expected.count {
-      if expected.count < 4 * Limits.courierQueueFrames {
+    while expected.count < 3 * Limits.courierQueueFrames || sent.count < expected.count {
+      if expected.count < 3 * Limits.courierQueueFrames {
         for _ in 0..<512 {
           expected.append(
             try #require(

@@ -20,7 +20,7 @@ struct ProviderWalkTests {
     (World.unknownKey, World.team), (World.teamKey, World.otherTeam),
   ]
 
-  @Test("Trust follows from the rules on every path", arguments: 1...40 as ClosedRange<UInt64>)
+  @Test("Trust follows from the rules on every path", arguments: 1...15 as ClosedRange<UInt64>)
   func walk(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     var driver = try Driver()

@@ -25,12 +25,18 @@ struct AdminGateTests {
     return ("/" + parts.joined(separator: "/"), operation.takesBody ? "{}" : nil)
   }
 
-  @Test(
-    "Each operation requires its scope",
-    arguments: AdminOperation.allCases, [AdminScopes.read, .send, .operate, .trust])
-  func scopes(operation: AdminOperation, scope: AdminScopes) throws {
+  @Test("Each operation requires its scope", arguments: AdminOperation.allCases)
+  func scopes(operation: AdminOperation) throws {
     let bench = try AdminBench()
-    let token = try bench.token("t", scope)
+    for scope in [AdminScopes.read, .send, .operate, .trust] {
+      try check(operation, scope, bench)
+    }
+  }
+
+  private func check(
+    _ operation: AdminOperation, _ scope: AdminScopes, _ bench: AdminBench
+  ) throws {
+    let token = try bench.token(scope.text, scope)
     let (path, body) = Self.example(operation)
     let answer = try bench.ask(
       operation.route.web.method, path, body, token: token, peer: AdminBench.stranger)
@@ -49,7 +55,7 @@ struct AdminGateTests {
     let line = try #require(try bench.auditLines().last)
     #expect(line["event"]?.string == "administrator.refused")
     #expect(line["operation"]?.string == operation.rawValue)
-    #expect(line["actor"]?.string == "token t at 192.0.2.1:40000")
+    #expect(line["actor"]?.string == "token \(scope.text) at 192.0.2.1:40000")
   }
 
   @Test("A peer on the socket may do everything, unless the peer is unknown")

@@ -1,10 +1,19 @@
 #!/usr/bin/env python3
-"""Tests of the page in a browser, against the mock service. `run.py inbox_tests.Inbox.test_live ...` runs some."""
+"""Tests of the page in a browser, against the mock service: all, a part, or some.
+
+    run.py [inbox | views | inbox_tests.Inbox.test_live ...]
+"""
 
 import sys
 import unittest
 
-MODULES = ["webdriver_tests", "inbox_tests", "push_tests", "view_tests", "zone_tests", "session_tests", "admin_tests"]
+# Two parts of about the same duration.
+PARTS = {
+    "inbox": ["webdriver_tests", "inbox_tests", "push_tests"],
+    "views": ["view_tests", "zone_tests", "session_tests", "admin_tests"],
+}
 
 if __name__ == "__main__":
-    unittest.main(module=None, argv=[sys.argv[0], "--verbose", *(sys.argv[1:] or MODULES)])
+    names = sys.argv[1:] or list(PARTS)
+    chosen = [test for name in names for test in PARTS.get(name, [name])]
+    unittest.main(module=None, argv=[sys.argv[0], "--verbose", *chosen])
