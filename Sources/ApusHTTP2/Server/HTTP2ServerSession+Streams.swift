@@ -69,11 +69,12 @@ extension HTTP2ServerSession {
     var isHeard = request != nil
     do throws(CompressionFault) {
       while try unsafe decoder.next(bytes, at: &offset) {
-        blockBytes += decoder.field.name.count + decoder.field.value.count
+        let field = decoder.field
+        blockBytes += field.name.count + field.value.count
         if blockBytes > Limits.headerBlockBytes { break }
         guard isHeard, let record = unsafe record else { continue }
-        if configuration.keepsEveryField, let request { keep(decoder.field, of: request) }
-        isHeard = unsafe record.pointee.add(decoder.field)
+        if configuration.keepsEveryField, let request { keep(field, of: request) }
+        isHeard = unsafe record.pointee.add(field)
         // The sum also bounds the cost of a few bytes that repeat long table entries.
         if unsafe record.pointee.shape.listBytes > Limits.headerListResetBytes { isHeard = false }
       }
