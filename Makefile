@@ -61,6 +61,7 @@ sim: ## Simulate one world after the other (DURATION=60 seconds, HOURS=0.5 simul
 	@scripts/setup.sh build
 	swift build $(OPTIMISED) $(CHECKED) --product apus-sim
 	.build/release/apus-sim --walks --duration $(WALKING) $(if $(SEED),--seed $(SEED))
+	.build/release/apus-sim --canaries
 	.build/release/apus-sim --duration $(DURATION) --hours $(HOURS) $(if $(SEED),--seed $(SEED))
 
 screenshots: release ## Make pictures of the console's views (Documentation/console)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs the tests that are built, all or those that match a regular expression, and says which took the most time.
 
-Each process runs its tests one after the other, so that the duration of each is its own. Several processes run side by
-side, because many tests wait for other programs.
+Each process runs its tests one after the other, so that the duration of each is its own. Two processes for each
+processor run at a time, because many tests wait for something.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -18,16 +19,19 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# What the tests of each process begin with. The last process has those that are in no other.
+# What the tests of each process begin with, in the order of their starts: first what takes longest or waits most. The
+# last process has those that are in no other.
 PROCESSES = [
-    r"ConsoleTests\.InboxTests",
     r"ConsoleTests\.(?!InboxTests)",
     r"InteropTests\.[A-D]",
-    r"InteropTests\.[E-Z]",
-    r"(ApusDev|ApusClient|ApusDevice)Tests\.",
     r"ApusServerTests\.[A-D]",
+    r"InteropTests\.[E-Z]",
+    r"ConsoleTests\.InboxTests",
     r"ApusServerTests\.[E-K]",
+    r"(ApusDev|ApusDevice)Tests\.",
     r"ApusServerTests\.[L-Z]",
+    r"ApusClientTests\.",
+    r"SimulationTests\.",
     r"ApusCoreTests\.",
 ]
 SLOWEST = 10
@@ -118,7 +122,7 @@ class Process:
     def __init__(self, bundle, show, log, choice, folder):
         self.progress = Progress(log, show)
         self.last = []
-        events = pathlib.Path(folder) / f"events-{len(os.listdir(folder))}"
+        events = pathlib.Path(folder) / f"events-{threading.get_ident()}-{time.monotonic_ns()}"
         os.mkfifo(events)
         command = [
             bundle, "--testing-library", "swift-testing", "--no-parallel",
@@ -190,8 +194,13 @@ def main():
             log(line)
             print(line, flush=True)
 
-        processes = [Process(bundle, show, log, choice, folder) for choice in choices(arguments.filter)]
-        results = [process.wait() for process in processes]
+        def run(choice):
+            process = Process(bundle, show, log, choice, folder)
+            return process, process.wait()
+
+        with concurrent.futures.ThreadPoolExecutor(2 * len(os.sched_getaffinity(0))) as pool:
+            outcomes = list(pool.map(run, choices(arguments.filter)))
+        processes, results = zip(*outcomes)
         runs = [process.progress for process in processes]
         for process, good in zip(processes, results):
             failed = [process.progress.describe(test) for test in sorted(process.progress.failed)]

@@ -102,7 +102,8 @@ extension ShardModel {
     if let letter = letters[order] {
       let expected = [UInt8](
         repeating: UInt8(truncatingIfNeeded: order), count: letter.payloadBytes)
-      if notification.payload.span.copied() != expected { fault("\(order) has another's payload") }
+      let payload = notification.payload
+      if payload.span.copied() != expected { fault("\(order) has another's payload") }
     }
     if device.session?.inFlightCount ?? 0 > 32 { fault("more than 32 are in flight") }
     if bytes >= 131_072 { fault("more than 128 KiB are in flight") }
@@ -112,7 +113,7 @@ extension ShardModel {
     return order
   }
 
-  /// Handles notifications found expired instead of being sent. Held-back ones may enter and replace others, or be
+  /// Handles notifications found expired instead of being sent. Held-back ones may enter, and replace others or be
   /// replaced at once.
   private func expire(
     _ before: Set<UInt64>, expired expected: UInt64, replaced: UInt64
@@ -122,32 +123,51 @@ extension ShardModel {
       known = before
       return
     }
+    let gone = leave(before, expired: expected, replaced: replaced)
+    takeVerdicts(allowed: gone, "send")
+  }
+
+  /// Records what became of notifications of the sessions, and of held-back ones that were admitted. Returns those that
+  /// are in no session.
+  private func leave(
+    _ before: Set<UInt64>, expired expected: UInt64, replaced: UInt64
+  ) -> Set<UInt64> {
     let waiting = heldBack
     noteAdmitted()
-    let before = before.union(waiting.subtracting(heldBack))
+    let admitted = waiting.subtracting(heldBack)
+    let all = before.union(admitted)
     // A push may expire although a newer one would have replaced it elsewhere.
     if replaced > 0 {
-      noteReplaced(before.filter { letters[$0]?.isReplaceable ?? false }, replaced)
+      noteReplaced(all.filter { letters[$0]?.isReplaceable ?? false }, replaced)
     }
-    let after = inSession()
+    let gone = all.subtracting(inSession().keys)
+    let expiredNow = Set(
+      shard.ledger.events.lazy.filter { $0.state == .expired }.map(\.facts.order))
     var found: UInt64 = 0
-    for order in before where after[order] == nil && heirs[order] == nil {
-      found += 1
+    for order in gone where heirs[order] == nil {
       guard let letter = letters[order] else { continue }
-      if letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
+      if admitted.contains(order) {
+        // Admitted as for an offline device, because its device is stalled: what may be stored goes to the store, where
+        // it may expire.
+        if letter.mayBeStored, !expiredNow.contains(order) { continue }
+      } else if letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
         fault("\(order) is dropped before its time")
       }
+      if !admitted.contains(order) || expiredNow.contains(order) { found += 1 }
       live.remove(order)
     }
     if found != expected { fault("\(found) expired, \(expected) were counted") }
-    takeVerdicts(allowed: before.subtracting(after.keys), "send")
+    return gone
   }
 
   /// Advances the time for a session that waits for it.
   package func deadlineReached(_ device: Device) {
     guard let deadline = device.session?.deadlineMilliseconds, deadline <= loopMilliseconds
     else { return }
+    let before = takeKnown()
+    let (expired, replaced) = (count(.expired), count(.replaced))
     shard.deadlineReached(device, loopMilliseconds: loopMilliseconds)
+    _ = leave(before, expired: count(.expired) - expired, replaced: count(.replaced) - replaced)
     takeVerdicts(allowed: [], "deadline")
     if let next = device.session?.deadlineMilliseconds, next <= loopMilliseconds {
       fault("a deadline that stays")

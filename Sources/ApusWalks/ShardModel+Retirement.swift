@@ -4,7 +4,8 @@ import ApusModel
 extension ShardModel {
   /// The operator retires a device now.
   package func retire(_ device: Device) {
-    var unwritten: Set<UInt64> = []
+    // Accepted, and then discarded like what was accepted before.
+    var unwritten = heldBack.filter { letters[$0]?.slot.device == device.key }
     device.session?.forEach {
       if $0.storage == .gathering { unwritten.insert($0.notification.order) }
     }

@@ -6,12 +6,20 @@ struct Arguments {
     var description: String
   }
 
+  /// What to run.
+  enum Kind {
+    case worlds
+    /// Random walks on a shard.
+    case walks
+    /// Each rule broken on purpose.
+    case canaries
+  }
+
   private(set) var seed: UInt64?
   private(set) var seconds = 1800
   /// Real seconds for which to run consecutive seeds; nil to run one seed.
   private(set) var durationSeconds: Int?
-  /// Whether to take random walks on a shard instead.
-  private(set) var walks = false
+  private(set) var kind = Kind.worlds
   private(set) var canary: SimulationCanary?
   private(set) var printsTrace = false
   private(set) var asksForHelp = false
@@ -22,6 +30,7 @@ struct Arguments {
       --seed N        the seed of the first world (default: a random one)
       --hours H       simulated hours of traffic (default: 0.5)
       --duration S    continue with the following seeds for S seconds
+      --canaries      break each rule once, and find out whether the law about it is reported
       --walks         only walk: one shard, its disk and its devices, 300 random steps for each seed
       --trace         print the last events, even if no law was broken
       --canary NAME   break a rule deliberately: \
@@ -42,7 +51,8 @@ struct Arguments {
       case "--duration": durationSeconds = try Self.value({ Int($0) }, of: word, &rest)
       case "--canary":
         canary = try Self.value(SimulationCanary.init(rawValue:), of: word, &rest)
-      case "--walks": walks = true
+      case "--walks": kind = .walks
+      case "--canaries": kind = .canaries
       case "--trace": printsTrace = true
       case "--help", "-h": asksForHelp = true
       default: throw Fault(description: "unknown option \"\(word)\"; see apus-sim --help")

@@ -9,7 +9,13 @@ struct Sim {
     do {
       let arguments = try Arguments(Array(CommandLine.arguments.dropFirst()))
       if arguments.asksForHelp { return print(Arguments.help) }
-      exit(try (arguments.walks ? walk(arguments) : run(arguments)) ? 0 : 1)
+      let isGood =
+        switch arguments.kind {
+        case .worlds: try run(arguments)
+        case .walks: walk(arguments)
+        case .canaries: try runCanaries()
+        }
+      exit(isGood ? 0 : 1)
     } catch {
       report("apus-sim: \(error)")
       exit(2)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The whole service in a simulated world")
 struct SimulationTests {
-  static let fixedSeeds: [UInt64] = Array(1...8)
+  static let fixedSeeds: [UInt64] = Array(1...3)
 
   private func run(
     seed: UInt64, seconds: Int = 300, canary: SimulationCanary? = nil,
@@ -30,15 +30,15 @@ struct SimulationTests {
 
   @Test("No law is broken with random seeds")
   func fresh() throws {
-    for _ in 0..<3 {
+    for _ in 0..<2 {
       let report = try run(seed: UInt64.random(in: 0..<(1 << 48)))
       #expect(report.violations.isEmpty, repetition(report))
     }
   }
 
-  @Test("A disk that is full for an hour loses nothing that was accepted", arguments: 1...2)
-  func fullDisk(seed: Int) throws {
-    var options = Simulation.Options(seed: UInt64(seed), seconds: 4200)
+  @Test("A disk that is full for an hour loses nothing that was accepted")
+  func fullDisk() throws {
+    var options = Simulation.Options(seed: 1, seconds: 4200)
     options.fullDiskSeconds = 300..<3900
     let report = try Simulation(options).run()
     #expect(report.violations.isEmpty, "\(report.violations)")
@@ -56,26 +56,21 @@ struct SimulationTests {
     #expect(try run(seed: 6).hash != first.hash)
   }
 
-  @Test(
-    "Every rule that is broken on purpose is reported by the law about it",
-    arguments: SimulationCanary.allCases)
-  func canaries(canary: SimulationCanary) throws {
-    var others: Set<SimulationLaw> = []
-    for seed in 1...30 as ClosedRange<UInt64> {
-      let laws = Set(try run(seed: seed, canary: canary).violations.map(\.law))
-      if laws.contains(canary.law) { return }
-      others.formUnion(laws)
+  /// `make sim` breaks each rule.
+  @Test("A rule that is broken on purpose is reported by the law about it")
+  func canary() throws {
+    for seed in 1...10 as ClosedRange<UInt64> {
+      let report = try run(seed: seed, canary: .losesGroups)
+      if report.violations.contains(where: { $0.law == SimulationCanary.losesGroups.law }) {
+        return
+      }
     }
-    Issue.record(
-      """
-      no seed from 1 to 30 reports \(canary.rawValue) under the law \(canary.law.rawValue), but under \
-      \(others.map(\.rawValue).sorted())
-      """)
+    Issue.record("no seed from 1 to 10 reports the loss of groups")
   }
 
   @Test("A revived token is not noticed if each app asks for its token before a filter lists it")
   func revivedWithoutFilters() throws {
-    for seed in 1...10 as ClosedRange<UInt64> {
+    for seed in 1...5 as ClosedRange<UInt64> {
       let report = try run(seed: seed, canary: .revivesTokens) { $0.asksForTokensFirst = true }
       #expect(report.violations.isEmpty, "\(report.violations) with the seed \(seed)")
     }
