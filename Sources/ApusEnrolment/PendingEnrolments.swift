@@ -33,14 +33,15 @@ package struct PendingEnrolments: Sendable {
     package var hasCode: Bool
     package var state: State
 
-    /// What brought it here. Each has room of its own on the list: strangers cannot take that of the others.
+    /// How it was made. Each origin has room of its own on the list, so that requests without a code cannot take that
+    /// of the others.
     package enum Origin: String, Sendable {
       case renewal
       case code = "with a code"
-      case stranger = "without a code"
+      case withoutCode = "without a code"
     }
 
-    package var origin: Origin { isRenewal ? .renewal : hasCode ? .code : .stranger }
+    package var origin: Origin { isRenewal ? .renewal : hasCode ? .code : .withoutCode }
 
     package init(
       key: String, name: String, address: String, seconds: Int64, device: DeviceID,
@@ -102,14 +103,14 @@ package struct PendingEnrolments: Sendable {
   static func judge(_ request: Request, among others: [Request]) -> Addition {
     let rivals = others.filter { $0.state == .waiting && $0.origin == request.origin }
     if rivals.count >= Limits.pendingEnrolments { return .full }
-    guard request.origin == .stranger else { return .added }
+    guard request.origin == .withoutCode else { return .added }
     let near = rivals.count { $0.address == request.address }
     return near >= Limits.pendingEnrolmentsPerAddress ? .tooManyFromAddress : .added
   }
 
   /// Puts a request on the list.
   func add(_ request: Request, _ certificateRequest: CertificateRequest) throws -> Addition {
-    // Without the lock, so that strangers who find the list full keep no operator waiting. Nobody else adds, and a
+    // Without the lock, so that requests that find the list full keep no operator waiting. Nobody else adds, and a
     // decision only makes room.
     let judgement = Self.judge(request, among: try all())
     guard judgement == .added else { return judgement }

@@ -88,7 +88,7 @@ extension Worker {
         let key = DeviceKey(id: id, environment: environment)
         if let slot = dormant.slot(of: key) {
           seen[key] = sighting(dormant.rows[Int(slot)])
-        } else if let device = self.devices.cache.peek(key) {
+        } else if let device = self.devices.memory.peek(key) {
           seen[key] = sighting(device)
         }
       }

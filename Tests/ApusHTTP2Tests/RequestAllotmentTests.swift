@@ -21,7 +21,7 @@ struct RequestAllotmentTests {
   private func address(
     _ number: UInt64, _ environment: Environment = .production
   ) -> RequestParty {
-    .strangers(high: 0, low: number, environment: environment)
+    .untrusted(high: 0, low: number, environment: environment)
   }
 
   // MARK: Teams
@@ -82,7 +82,7 @@ struct RequestAllotmentTests {
   // MARK: Parties without a credential
 
   @Test("An address gets four fifths of the untrusted share, and each connection one beyond it")
-  func strangers() {
+  func untrusted() {
     var allotment = RequestAllotment()
     let first = fill(&allotment, address(1)).held
     #expect(first == (Limits.openRequestsUntrusted * 4 + 4) / 5)

@@ -68,7 +68,7 @@ struct DeviceCacheTests {
     #expect(cache.peek(connected.key) === connected)
     #expect(cache.peek(busy.key) === busy)
     busy.pendingWrites = 0
-    cache.letGo(connected)
+    cache.insert(connected)
     for id in 100..<200 as Range<UInt64> { cache.insert(device(id)) }
     #expect(cache.peek(connected.key) == nil)
     #expect(cache.peek(busy.key) == nil)

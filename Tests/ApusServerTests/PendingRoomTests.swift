@@ -29,35 +29,36 @@ struct PendingRoomTests {
 
   @Test("A list full of unknown devices still accepts codes and renewals")
   func strangers() {
-    let others = full(.stranger)
-    #expect(PendingEnrolments.judge(request(-1, .stranger), among: others) == .full)
+    let others = full(.withoutCode)
+    #expect(PendingEnrolments.judge(request(-1, .withoutCode), among: others) == .full)
     #expect(PendingEnrolments.judge(request(-1, .code), among: others) == .added)
     #expect(PendingEnrolments.judge(request(-1, .renewal), among: others) == .added)
-    #expect(PendingEnrolments.judge(request(-1, .stranger), among: others.dropLast()) == .added)
+    #expect(PendingEnrolments.judge(request(-1, .withoutCode), among: others.dropLast()) == .added)
   }
 
   @Test("Codes and renewals have their own limit")
   func known() {
     for origin in [Request.Origin.code, .renewal] {
       #expect(PendingEnrolments.judge(request(-1, origin), among: full(origin)) == .full)
-      #expect(PendingEnrolments.judge(request(-1, .stranger), among: full(origin)) == .added)
+      #expect(PendingEnrolments.judge(request(-1, .withoutCode), among: full(origin)) == .added)
     }
   }
 
   @Test("Decided requests take no room")
   func decided() {
     for state in [PendingEnrolments.State.rejected, .approved(certificateDER: [])] {
-      let others = full(.stranger, state: state)
-      #expect(PendingEnrolments.judge(request(-1, .stranger), among: others) == .added)
+      let others = full(.withoutCode, state: state)
+      #expect(PendingEnrolments.judge(request(-1, .withoutCode), among: others) == .added)
     }
   }
 
   @Test("The limit of an address applies to unknown devices only")
   func address() {
-    let others = (0..<Limits.pendingEnrolmentsPerAddress).map { request($0, .stranger) }
-    #expect(PendingEnrolments.judge(request(-1, .stranger), among: others) == .tooManyFromAddress)
+    let others = (0..<Limits.pendingEnrolmentsPerAddress).map { request($0, .withoutCode) }
+    #expect(
+      PendingEnrolments.judge(request(-1, .withoutCode), among: others) == .tooManyFromAddress)
     #expect(PendingEnrolments.judge(request(-1, .code), among: others) == .added)
-    let elsewhere = request(-1, .stranger, address: "192.0.2.2")
+    let elsewhere = request(-1, .withoutCode, address: "192.0.2.2")
     #expect(PendingEnrolments.judge(elsewhere, among: others) == .added)
   }
 }

@@ -19,7 +19,7 @@ package enum ConnectionHolder: Sendable, Hashable {
 ///
 /// A team's providers may hold `Limits.providersPerFree` times as many trusted connections as others of those have
 /// left, without a reserve. Untrusted connections do not count there: one that becomes trusted has its descriptor
-/// already, and no stranger may lower a team's share. A team can always have `Limits.providersGuaranteed`. Devices are
+/// already, and none may lower a team's share. A team can always have `Limits.providersGuaranteed`. Devices are
 /// counted, but never refused. No trusted connection is closed for another one.
 package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
   /// The most connections of the process: its descriptors without the reserved ones.

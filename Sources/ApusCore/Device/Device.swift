@@ -20,8 +20,8 @@ package final class Device {
   /// Whether only the part that most notifications need is known: `registration` has no times, and key and certificate
   /// are unknown. See `canJudge`.
   package var isAbridged = false
-  // These three come first and together: each notification reads them, and most devices are in no processor cache
-  // then.
+  // What each notification reads comes first and together, because most devices are in no processor cache then; see
+  // `prefetch`.
   /// Unix milliseconds of the device's retirement; nil if it is not retired.
   package var retiredMilliseconds: Int64?
   package var requests = RequestBuckets()
@@ -84,6 +84,13 @@ package final class Device {
   package internal(set) var mustDrainAgain = false
   /// Whether it is in the worker's list of sessions that have something to send.
   package var isDirty = false
+
+  /// Reads the lines of the processor's cache that have what each notification reads. Returns a number that must be
+  /// used, so that the compiler keeps the reads.
+  package func prefetch() -> UInt {
+    UInt(truncatingIfNeeded: key.id.rawValue) &+ UInt(truncatingIfNeeded: retiredMilliseconds ?? 0)
+      &+ UInt(truncatingIfNeeded: issuedSeconds)
+  }
 
   package init(key: DeviceKey, registration: Registration) {
     self.key = key

@@ -28,7 +28,7 @@ package final class HTTP2ServerSession {
     /// A provider that has not presented a valid token yet.
     package static let untrusted = Configuration(
       initialStreamLimit: Limits.concurrentStreamsUntrusted,
-      party: .strangers(high: 0, low: 0, environment: .production))
+      party: .untrusted(high: 0, low: 0, environment: .production))
     /// A provider with a certificate.
     package static let trusted = Configuration(initialStreamLimit: Limits.concurrentStreams)
   }

@@ -72,8 +72,8 @@ struct RequestAllotment: Sendable {
   mutating func take(_ place: Int32, held: Int) -> Bool {
     let account = accounts[Int(place)]
     let isAllowed =
-      if let environment = account.party.strangersEnvironment {
-        allowsStranger(account, held: held, environment)
+      if let environment = account.party.untrustedEnvironment {
+        allowsUntrusted(account, held: held, environment)
       } else {
         allowsTeam(account, held: held)
       }
@@ -90,7 +90,7 @@ struct RequestAllotment: Sendable {
     return account.held < share * (freeCount - Limits.openRequestsReserved)
   }
 
-  private func allowsStranger(
+  private func allowsUntrusted(
     _ account: Account, held: Int, _ environment: Environment
   ) -> Bool {
     let shared = min(
@@ -117,7 +117,7 @@ struct RequestAllotment: Sendable {
   }
 
   private mutating func count(_ party: RequestParty, _ difference: Int) {
-    guard let environment = party.strangersEnvironment else { return }
+    guard let environment = party.untrustedEnvironment else { return }
     untrustedCount += difference
     untrustedOfEnvironment[Int(environment.rawValue)] += difference
   }

@@ -3,13 +3,13 @@ package import ApusModel
 /// Whose requests share a bound: those of a team, or those of an address (or /64) without a credential.
 package struct RequestParty: Hashable, Sendable {
   /// That of the listener, for a party without a credential; nil for a team.
-  let strangersEnvironment: Environment?
+  let untrustedEnvironment: Environment?
   /// The team's identifier, or the address.
   private let high: UInt64
   private let low: UInt64
 
   private init(_ environment: Environment?, _ high: UInt64, _ low: UInt64) {
-    strangersEnvironment = environment
+    untrustedEnvironment = environment
     (self.high, self.low) = (high, low)
   }
 
@@ -19,7 +19,7 @@ package struct RequestParty: Hashable, Sendable {
   }
 
   /// The untrusted connections of an address to the listeners of an environment.
-  package static func strangers(
+  package static func untrusted(
     high: UInt64, low: UInt64, environment: Environment
   ) -> RequestParty {
     RequestParty(environment, high, low)

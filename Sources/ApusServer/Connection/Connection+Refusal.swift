@@ -10,7 +10,7 @@ import ApusWire
 // Reports refused and ended connections and rejected requests to the operator: in the log and in the audit log.
 
 extension Connection {
-  /// A line that a stranger can cause.
+  /// A line that an untrusted peer can cause.
   func logLimited(_ level: Log.Level, _ kind: Log.Kind, _ fields: () -> [Log.Field]) {
     context.log.limited(level, kind, atMilliseconds: context.loop.nowMilliseconds, fields)
   }

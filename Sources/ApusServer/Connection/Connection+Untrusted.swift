@@ -5,17 +5,17 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 
-// What a connection does while its peer has not proved who it is: at times that `UntrustedWork` gives it.
+// The steps of an untrusted peer's connection, when `UntrustedWork` gives it a turn.
 
 extension Connection {
-  /// Whether it may read now what its peer has sent; if not, nothing is read until it may.
+  /// Whether the connection may read now; otherwise it gets a turn later, and nothing is read until then.
   func mayRead() -> Bool {
     if isTrusted || table.untrustedWork.mayRead(self) { return true }
     holdBack()
     return false
   }
 
-  /// It is its turn.
+  /// The connection has its turn to read.
   func goOnReading() {
     untrusted.turnCame()
     if untrusted.waiting.isEmpty || !isOpen {
@@ -27,8 +27,8 @@ extension Connection {
     if !untrusted.isHeldBack { updateInterest() }
   }
 
-  /// Hands the protocol the first bytes that wait, or all of them once the peer is trusted. Nothing more is read while
-  /// others wait.
+  /// Hands the protocol the first waiting bytes, or all of them once the peer is trusted. Nothing more is read while
+  /// the rest waits.
   func takeWaiting(upTo limit: Int) {
     guard !untrusted.waiting.isEmpty, !isLeaving else { return }
     var bytes = untrusted.takeWaiting()
@@ -58,11 +58,11 @@ extension Connection {
     if table.untrustedWork.mayShakeHands(self) { takeStep() } else { holdBack() }
   }
 
-  /// It is its turn.
+  /// The connection has its turn for a step of its handshake.
   func goOnShakingHands() {
     untrusted.turnCame()
-    // Half a handshake for somebody who has given up keeps all who wait behind him. With the second flight something
-    // may have come that is to be taken, and the dear part is done.
+    // A step for a peer that has given up would only delay the others. After the second flight there may be input to
+    // process, and the expensive part is done.
     guard isHalfOpen || !socket.hasPeerFinished else { return abort() }
     takeStep()
   }
@@ -77,14 +77,14 @@ extension Connection {
     }
   }
 
-  /// Takes what has come of the peer's flight, and answers it.
+  /// Processes the bytes of the peer's flight, and responds.
   private func takeFlight(_ flight: UnsafeRawBufferPointer) {
     let buffers = context.tlsBuffers
     unsafe tls.provide(flight, buffers: buffers)
     let outcome = tls.read(buffers: buffers)
     let rejected = buffers.takeRejectedCertificate()
     let rest = buffers.takeInput()
-    // Who was refused is written down before the peer learns of it.
+    // The refusal is logged before the peer learns of it.
     switch outcome {
     case .closedByPeer: return failed(.truncated)
     case .failed(let error): return failed(error, rejected)
@@ -111,7 +111,7 @@ extension Connection {
   /// The handshake took too long.
   func handshakeTimedOut() { endHandshake(.handshakeTimedOut, .handshakeTime) }
 
-  /// The peer has had its time for the next step, and others wait to begin.
+  /// The peer took too long for the next step, and other handshakes wait to begin.
   func makeRoomForHandshake() { endHandshake(.handshakeMadeRoom, .halfOpen) }
 
   private func endHandshake(_ kind: Log.Kind, _ limit: ConnectionLimit) {
@@ -124,7 +124,7 @@ extension Connection {
 
   var isHalfOpen: Bool { untrusted.isHalfOpen }
 
-  /// The handshake is completed, or over.
+  /// The handshake is completed or has failed.
   func endHandshake() {
     guard isHalfOpen else { return }
     untrusted.handshakeEnded()

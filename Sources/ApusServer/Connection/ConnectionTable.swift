@@ -87,8 +87,8 @@ protocol ConnectionHost: AnyObject {
     }
   }
 
-  /// Counts a connection that comes. Where its address holds too many that have proved nothing, the oldest of them
-  /// makes room: a good peer behind that address needs only to be faster than all who come after it.
+  /// Counts a new connection. If its address holds too many untrusted ones, the oldest of them makes room: a valid peer
+  /// behind that address only needs to be faster than those that come after it.
   private func makeRoom(for peer: SocketAddress, _ listener: ServiceListener) -> Bool {
     let gate = context.gate
     if gate.accept(from: peer, at: listener) { return true }
@@ -147,7 +147,7 @@ protocol ConnectionHost: AnyObject {
     return Entry(slot: Int32(connections.count - 1), generation: 0)
   }
 
-  /// - Parameter goesOn: Whether another worker continues with it; then it remains counted.
+  /// - Parameter goesOn: Whether another worker continues with it; then the gate still counts it.
   func forget(_ connection: Connection, goesOn: Bool = false) {
     let index = Int(connection.slot)
     if connection.holder == nil { untrusted.remove(connection) }
@@ -160,22 +160,22 @@ protocol ConnectionHost: AnyObject {
     context.gate.close(connection.peer, at: connection.listener, holder: connection.holder)
   }
 
-  /// Its peer has proved who it is.
+  /// Its peer has proved its identity.
   func becameTrusted(_ connection: Connection) { untrusted.remove(connection) }
 
   // MARK: Looking up
 
-  /// The connection of the slot; one that is dormant is awake then.
+  /// The connection of the slot; a dormant one is woken.
   func connection(at slot: Int32) -> Connection? {
     connections[Int(slot)] ?? (host?.isDormant(slot) == true ? host?.wake(slot) : nil)
   }
 
-  /// The same, if it is the one that the entry was made for.
+  /// The same, if it is the connection that the entry was made for.
   func connection(_ entry: Entry) -> Connection? {
     generations[Int(entry.slot)] == entry.generation ? connection(at: entry.slot) : nil
   }
 
-  /// The same without waking it: nil also where it is dormant, which no untrusted one is.
+  /// The same without waking it: nil if it is dormant, which no untrusted connection is.
   func awake(_ entry: Entry) -> Connection? {
     generations[Int(entry.slot)] == entry.generation ? connections[Int(entry.slot)] : nil
   }
@@ -188,7 +188,7 @@ protocol ConnectionHost: AnyObject {
   /// Removes the object of a connection that falls dormant; it keeps its slot.
   func removeObject(at slot: Int32) { connections[Int(slot)] = nil }
 
-  /// Puts the object of a connection back that wakes.
+  /// Restores the object of a connection that wakes.
   func restore(_ connection: Connection) { connections[Int(connection.slot)] = connection }
 
   // MARK: Writing
@@ -196,14 +196,14 @@ protocol ConnectionHost: AnyObject {
   /// The connection has output, and is not in the list yet.
   func append(dirty connection: Connection) { dirty.append(connection) }
 
-  /// Has every connection write that has something to write.
+  /// Lets all connections with output write.
   func flushDirty() {
     while let connection = dirty.popLast() { connection.flush() }
   }
 
   // MARK: Deadlines
 
-  /// Looks at the connection when its deadline has come, or when it has been quiet for long enough to fall dormant.
+  /// Has the wheel come to the connection at its deadline, or when it has been quiet for long enough to fall dormant.
   func watch(_ connection: Connection) {
     guard let seconds = connection.schedule.missingSeconds else { return }
     connection.schedule.added(atSeconds: watch(connection.entry, deadlineSeconds: seconds))
@@ -216,8 +216,8 @@ protocol ConnectionHost: AnyObject {
 
   func advanceWheel() { wheel.advance(toSeconds: context.nowSeconds) }
 
-  /// Looks at connections whose second has come, at some of them in each turn: a crowd that came within a second is due
-  /// within one, and all others would wait while it is ended.
+  /// Checks connections that are due, a limited number in each turn: thousands that connected within one second are due
+  /// within one, and ending them all at once would delay everything else.
   func lookAtDue() {
     for _ in 0..<Limits.duePerTurn {
       guard let entry = wheel.takeDue() else { return }
@@ -241,7 +241,7 @@ protocol ConnectionHost: AnyObject {
     watch(connection)
   }
 
-  /// Calls `pauseEnded` of the connection when the pause behind its last words is over.
+  /// Calls `pauseEnded` of the connection when the pause after its last output is over.
   func pause(_ connection: Connection) {
     let pauses = pauses ?? PauseQueue(self)
     self.pauses = pauses

@@ -21,17 +21,17 @@ struct HalfOpenHandshakes {
     count += 1
   }
 
-  /// The handshake is completed, or over.
+  /// The handshake is completed or has failed.
   mutating func remove(_ connection: Connection) {
     let site = connection.peer.site
     count -= 1
     lines[site]?.count -= 1
     if lines[site]?.count == 0 { lines[site] = nil }
-    // What a crowd took is given back with it.
+    // Returns the memory that many addresses took.
     if lines.isEmpty { lines = [:] }
   }
 
-  /// The oldest handshake of the address that has most of them: nobody ends for what another address does.
+  /// The oldest handshake of the address that has the most: no address suffers for another one.
   mutating func oldestOfLargest(_ table: ConnectionTable) -> Connection? {
     guard let site = lines.max(by: { $0.value.count < $1.value.count })?.key else { return nil }
     return lines[site]?.entries.first { Self.isHalfOpen($0, table) }.flatMap(table.awake)

@@ -17,7 +17,7 @@ struct UntrustedConnections {
     lines[site]?.count += 1
   }
 
-  /// A connection has ended, or its peer has proved who it is.
+  /// A connection has ended, or its peer became trusted.
   mutating func remove(_ connection: Connection) {
     let site = connection.peer.site
     lines[site]?.count -= 1

@@ -2,21 +2,21 @@ import ApusCore
 import ApusLoop
 import ApusModel
 
-/// Paces the work that peers cause who have not proved who they are: the steps of TLS handshakes, and what they send
-/// when they are connected.
+/// Paces the work that untrusted peers cause: the steps of TLS handshakes, and the input of connections without a
+/// credential.
 ///
-/// Addresses take turns, so that one with thousands of connections delays another one by a step. Nobody is slowed down
-/// while nobody else waits: a fleet behind one address comes as fast as the processor can.
+/// Addresses take turns, so that one with thousands of connections delays another one by a step. Without competition
+/// nothing is delayed: a fleet behind one address connects as fast as the processor allows.
 struct UntrustedWork: ~Copyable {
   typealias Entry = DeadlineWheel.Entry
 
-  /// Those with a half-finished handshake go first, so that a crowd is served and not only begun.
+  /// Handshakes that have begun go first, so that under load some are completed and not all only begun.
   private var finishing = FairQueue<SocketAddress, Entry>()
   /// Connections that had their turn, whether or not a step came of it.
   private var seenThisTurn = 0
   /// By the environment's raw value.
   private var lanes = [Lane(), Lane()]
-  /// The lane that is looked at first when the next handshake may begin.
+  /// The lane whose handshake may begin next.
   private var nextLane = 0
   private let halfOpenLimit: Int
   private var reading = FairQueue<SocketAddress, Entry>()
@@ -24,7 +24,7 @@ struct UntrustedWork: ~Copyable {
   private var isTurnPlanned = false
   private var heap = HeapAfterCrowd()
 
-  /// The handshakes of one environment. Each has a bound of its own, so that no crowd at one delays the other.
+  /// The handshakes of one environment. Each has its own limit, so that load on one does not delay the other.
   private struct Lane {
     var beginning = FairQueue<SocketAddress, Entry>()
     var halfOpen = HalfOpenHandshakes()
@@ -37,7 +37,7 @@ struct UntrustedWork: ~Copyable {
 
   // MARK: Handshakes
 
-  /// Whether a handshake of the lane and the address may begin: each may hold a multiple of what is still free.
+  /// Whether a handshake of the lane and the address may begin: each may hold a multiple of the number still free.
   private func mayBegin(_ lane: Int, _ site: SocketAddress) -> Bool {
     let free = halfOpenLimit - halfOpenCount
     let halfOpen = lanes[lane].halfOpen
@@ -45,7 +45,7 @@ struct UntrustedWork: ~Copyable {
       && halfOpen.count(of: site) < Limits.untrustedPerFree * free
   }
 
-  /// Whether the connection may take a step of its handshake; it is told later if not.
+  /// Whether the connection may take a step of its handshake now; otherwise it gets its turn later.
   mutating func mayShakeHands(_ connection: Connection) -> Bool {
     let lane = Self.lane(of: connection)
     let isFirst =
@@ -76,11 +76,11 @@ struct UntrustedWork: ~Copyable {
   enum Next {
     /// The connection takes a step.
     case step(Connection)
-    /// The connection has had its time, and ends so that another one can begin.
+    /// The connection ends, so that another handshake can begin.
     case end(Connection)
   }
 
-  /// What is to be done for those who wait; nil for nothing now.
+  /// The next action for waiting connections; nil if there is none now.
   mutating func next(_ table: ConnectionTable) -> Next? {
     while mayTakeOne {
       if let entry = finishing.popFirst() ?? nextToBegin() {
@@ -112,13 +112,13 @@ struct UntrustedWork: ~Copyable {
 
   private var mayTakeOne: Bool { seenThisTurn < Limits.handshakesPerTurn }
 
-  /// Whether somebody waits for no more than the next turn.
+  /// Whether a connection waits only for the next turn.
   private var needsNextTurn: Bool {
     !mayTakeOne && !(finishing.isEmpty && lanes.allSatisfy(\.beginning.isEmpty))
   }
 
-  /// Of a lane that has no room for those who wait there, and of the address that holds most: the handshake whose peer
-  /// has had the most time for its next step, if that was long enough.
+  /// The handshake that ends to make room: of a lane where others wait, and of the address with the most handshakes,
+  /// the one whose peer has owed its next step for longest, if that is long enough.
   private mutating func overdue(_ table: ConnectionTable) -> Connection? {
     for lane in lanes.indices where !lanes[lane].beginning.isEmpty {
       guard let oldest = lanes[lane].halfOpen.oldestOfLargest(table) else { continue }
@@ -128,19 +128,19 @@ struct UntrustedWork: ~Copyable {
     return nil
   }
 
-  /// A connection has its first answer, and owes the next step.
+  /// A connection has the first response, and its peer owes the next step.
   mutating func handshakeBegan(_ connection: Connection, _ table: ConnectionTable) {
     lanes[Self.lane(of: connection)].halfOpen.append(connection, table)
   }
 
-  /// It is completed, or over.
+  /// It is completed or has failed.
   mutating func handshakeEnded(_ connection: Connection) {
     lanes[Self.lane(of: connection)].halfOpen.remove(connection)
   }
 
   // MARK: Reads
 
-  /// Whether the connection may read now: one of them in a turn. It is told later if not.
+  /// Whether the connection may read now: one in each turn. Otherwise it gets its turn later.
   mutating func mayRead(_ connection: Connection) -> Bool {
     if !hasReadThisTurn, reading.isEmpty {
       hasReadThisTurn = true
@@ -155,7 +155,7 @@ struct UntrustedWork: ~Copyable {
     reading.append(connection.entry, of: connection.peer.site)
   }
 
-  /// A turn has ended. Those who wait get the next one.
+  /// A turn has ended; waiting connections get the next one.
   mutating func turnEnded(_ table: ConnectionTable) {
     if heap.turnEnded(nowSeconds: table.context.nowSeconds) { table.host?.returnMemory() }
     hasReadThisTurn = false
@@ -166,7 +166,7 @@ struct UntrustedWork: ~Copyable {
     table.context.loop.perform { [unowned table] in table.letOneRead() }
   }
 
-  /// Who reads in this turn.
+  /// The connection that reads in this turn.
   mutating func nextReader(_ table: ConnectionTable) -> Connection? {
     isTurnPlanned = false
     while let entry = reading.popFirst() {
@@ -181,7 +181,7 @@ struct UntrustedWork: ~Copyable {
 extension ConnectionTable {
   fileprivate func letOneRead() { untrustedWork.nextReader(self)?.goOnReading() }
 
-  /// Has those who wait go on with their handshakes; at the end of each turn.
+  /// Continues waiting handshakes; called at the end of each turn.
   func continueHandshakes() {
     while let next = untrustedWork.next(self) {
       switch next {

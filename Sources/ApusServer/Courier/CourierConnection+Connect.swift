@@ -77,7 +77,7 @@ extension CourierConnection {
       }
       certificate = identity.standing
       presented = identity.presented
-      let previous = try shard.device(key)
+      let previous = try shard.memory.recall(key)
       if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
       // A replaced key is not accepted: its owner restored a backup, or stole it. Until the new key was used, the old
       // one is valid, since the device may not have received or saved the new one.

@@ -17,7 +17,7 @@ extension ShardDriver {
     guard
       Admission.storedUntil(
         admitted.head.expirationSeconds, nowSeconds: nowMilliseconds / 1000) == 0,
-      let device = unsafe cache.uncounted(key),
+      let device = unsafe memory.uncounted(key),
       let (order, id) = placeInLedger()
     else { return false }
     let head = admitted.head

@@ -24,7 +24,8 @@ extension ShardDriver {
   /// Ends a stored notification that the store took for expired, if it is there still and so.
   func expire(_ place: MailboxKey) {
     do {
-      let device = try known(DeviceKey(id: place.device, environment: place.environment))
+      let device = try memory.recall(
+        DeviceKey(id: place.device, environment: place.environment), .stored)
       // A newer notification on its way to the slot would be removed with the old one. The store comes by it again.
       guard device.pendingWrites == 0 else { return }
       try loadStored(device)

@@ -29,7 +29,7 @@ extension ShardDriver {
 
   /// The device in each environment in which it is in memory.
   private func known(_ id: DeviceID) -> [Device] {
-    Environment.allCases.compactMap { present(DeviceKey(id: id, environment: $0)) }
+    Environment.allCases.compactMap { memory.present(DeviceKey(id: id, environment: $0)) }
   }
 
   /// Lets the tokens of some retired devices be noted, and what is stored for them be removed.
@@ -38,7 +38,7 @@ extension ShardDriver {
       for environment in Environment.allCases {
         do {
           // One that is retired no more is left as it is.
-          shard.purge(try device(DeviceKey(id: id, environment: environment)))
+          shard.purge(try memory.recall(DeviceKey(id: id, environment: environment)))
         } catch {
           // The next start comes back to it.
           context.logUnreadable(.record, of: id, error)

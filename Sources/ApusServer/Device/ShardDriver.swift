@@ -8,9 +8,7 @@ import ApusTrust
 import ApusWire
 
 /// What the devices ask of their worker.
-protocol DeviceHost: AnyObject {
-  /// Recreates the objects of a dormant device.
-  func wakeDevice(at slot: Int32)
+protocol DeviceHost: DormantHost {
   /// Tells the device of a connection that nothing is stored for it.
   func nothingStored(at slot: Int32)
   /// Ends the connection of a device that was retired.
@@ -21,14 +19,11 @@ protocol DeviceHost: AnyObject {
 final class ShardDriver: @unchecked Sendable {
   let context: WorkerContext
   /// Strong; `dismantle` ends the cycle.
-  var host: (any DeviceHost)?
+  var host: (any DeviceHost)? { didSet { memory.host = host } }
   let order: AcceptanceOrder
-  let dormant: DormantDevices
-  private let memory: MemoryTotal
+  let memory: DeviceMemory
+  private let memoryTotal: MemoryTotal
   var shard: Shard
-  var cache: DeviceCache
-  /// See `warm`: what is never stored would not be read.
-  var warmth: UInt = 0
   private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
   private var freeEntryLists: [[GroupEntry]] = []
   var group: WriteGroup
@@ -47,16 +42,13 @@ final class ShardDriver: @unchecked Sendable {
   private var feedback = FeedbackNotes()
   /// Retired devices whose tokens and stored notifications are still to be dealt with.
   var retirements = RetirementQueue()
-  var readAhead: ReadAhead?
 
   /// - Parameter cacheByteCount: bytes of what is remembered of devices that are not connected.
-  init(_ context: WorkerContext, _ dormant: DormantDevices, cacheByteCount: Int) {
+  init(_ context: WorkerContext, cacheByteCount: Int) {
     self.context = context
-    self.dormant = dormant
-    cache = DeviceCache(
-      byteCount: cacheByteCount, needsIDs: context.configuration.ledger != .off)
+    memory = DeviceMemory(context, byteCount: cacheByteCount)
     order = context.shared.order
-    memory = context.shared.memory
+    memoryTotal = context.shared.memory
     shard = Shard(
       lingerMilliseconds: context.configuration.lingerMilliseconds,
       unregisterGraceMilliseconds: context.configuration.unregisterGraceSeconds * 1000,
@@ -73,20 +65,20 @@ final class ShardDriver: @unchecked Sendable {
     gatheringTimer = LoopTimer(loop: context.loop) {}
     shard.slots.retentions = context.trust.directory.retentions
     retirements.append(context.trust.directory.retirements.keys.filter(context.owns))
-    readAhead = ReadAhead(loop: context.loop) { [unowned self] in readOn() }
   }
 
   /// Nothing lingers any more: every group is written at once. True when nothing is left to write.
   func stop() -> Bool {
     isStopping = true
     lingerTimer?.stop()
-    readAhead = nil
+    memory.stopReadingAhead()
     return isQuiet
   }
 
   func dismantle() {
     host = nil
-    (lingerTimer, gatheringTimer, readAhead) = (nil, nil, nil)
+    memory.stopReadingAhead()
+    (lingerTimer, gatheringTimer) = (nil, nil)
   }
 
   // MARK: From providers
@@ -127,7 +119,7 @@ final class ShardDriver: @unchecked Sendable {
   /// Nil where the store cannot tell, which is logged.
   private func device(toJudge claims: TokenClaims) -> Device? {
     do {
-      return try device(judging: claims)
+      return try memory.recall(judging: claims)
     } catch {
       context.logUnreadable(.record, of: claims.device, error)
       return nil
@@ -146,7 +138,8 @@ final class ShardDriver: @unchecked Sendable {
     while let dropped = shard.nextDropped(nowMilliseconds: context.wallMilliseconds) {
       do {
         shard.graceIsOver(
-          dropped.topic, of: try device(dropped.device), nowMilliseconds: context.wallMilliseconds)
+          dropped.topic, of: try memory.recall(dropped.device),
+          nowMilliseconds: context.wallMilliseconds)
       } catch {
         // The next push to the token finds it dead.
         context.logUnreadable(.record, of: dropped.device.id, error)
@@ -230,7 +223,7 @@ final class ShardDriver: @unchecked Sendable {
 
   /// Tells the other workers what the notifications here take, and learns what all take.
   func shareMemoryFigures() {
-    shard.memory.learn(usedBytes: memory.adding(shard.memory.takeUnreported()))
+    shard.memory.learn(usedBytes: memoryTotal.adding(shard.memory.takeUnreported()))
   }
 
   /// Whether memory is too scarce to read more from a provider connection that has so many notifications undecided.

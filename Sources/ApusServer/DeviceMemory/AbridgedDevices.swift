@@ -176,7 +176,7 @@ struct AbridgedDevices {
   }
 
   /// Reads the memory that a search for the device will read, so that it is in the processor's cache by then.
-  func warm(_ key: DeviceKey) -> UInt {
+  func prefetch(_ key: DeviceKey) -> UInt {
     let set = set(Self.hash(key.id, .first))
     return UInt(truncatingIfNeeded: words[set.lowerBound] &+ words[set.upperBound - 1])
   }

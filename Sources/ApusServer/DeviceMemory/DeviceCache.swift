@@ -13,7 +13,7 @@ import ApusStore
 ///
 /// Noncopyable for speed: otherwise nonmutating methods would be called on a copy, which retains each of the tables.
 struct DeviceCache: ~Copyable {
-  private struct Place {
+  private struct Place: HashTableEntry {
     var key: DeviceKey
     /// The number of its generation; 0 while connected.
     var generation: UInt32
@@ -28,6 +28,8 @@ struct DeviceCache: ~Copyable {
         && key.environment.rawValue == other.environment.rawValue
     }
 
+    var isFree: Bool { device == nil }
+
     static var free: Place {
       Place(
         key: DeviceKey(id: DeviceID(0), environment: .production), generation: 0, weight: 0,
@@ -35,9 +37,7 @@ struct DeviceCache: ~Copyable {
     }
   }
 
-  /// A power of two, at most half of them taken.
-  private var places = [Place](repeating: .free, count: 16)
-  private var takenCount = 0
+  private var places = HashTable<Place>()
   private var recentBytes = 0
   /// The number of the younger generation.
   private var generation: UInt32 = 1
@@ -55,7 +55,7 @@ struct DeviceCache: ~Copyable {
   /// further device would cause a scan of all of them.
   private var agingBytes: Int
   /// Stored, so that the compiler does not remove the reads.
-  private var warmth: UInt = 0
+  private var prefetched: UInt = 0
   private var abridged: AbridgedDevices
   private var folded: FoldedDevices
 
@@ -161,46 +161,44 @@ struct DeviceCache: ~Copyable {
     if generation != 0, generation != self.generation {
       return unsafe self[key].map { unsafe .passUnretained($0) }
     }
-    let place = unsafe unsafeBitCast(places[index].device, to: UInt.self)
-    return unsafe UnsafeRawPointer(bitPattern: place).map { unsafe .fromOpaque($0) }
+    return unsafe uncounted(at: index)
+  }
+
+  private func uncounted(at index: Int) -> Unmanaged<Device>? {
+    unsafe unsafeBitCast(places[index].device, to: Unmanaged<Device>?.self)
   }
 
   /// The device of the key, if it is here. Does not count as a use.
   func peek(_ key: DeviceKey) -> Device? { places[index(of: key)].device }
 
-  /// Reads the place of `key` and the start of its device: two lines of the processor's cache, which have the
-  /// properties that each notification reads. Uses raw memory, because a reference would be counted, and processors do
-  /// not prefetch past a count.
-  func warm(_ key: DeviceKey) -> UInt {
-    let place = unsafe unsafeBitCast(places[index(of: key)].device, to: UInt.self)
-    guard let object = unsafe UnsafeRawPointer(bitPattern: place) else { return abridged.warm(key) }
-    return unsafe object.load(as: UInt.self) &+ object.load(fromByteOffset: 64, as: UInt.self)
+  /// Reads the place of `key` and what each notification reads of its device. Without counting a reference: processors
+  /// do not prefetch past a count.
+  func prefetch(_ key: DeviceKey) -> UInt {
+    guard let device = unsafe uncounted(at: index(of: key)) else { return abridged.prefetch(key) }
+    return unsafe device._withUnsafeGuaranteedRef { $0.prefetch() }
   }
 
   /// The same for several devices that are about to be evicted, and for their places among the abridged ones.
-  private mutating func warm(_ keys: ArraySlice<DeviceKey>) {
+  private mutating func prefetch(_ keys: ArraySlice<DeviceKey>) {
     var sum: UInt = 0
-    for key in keys { sum &+= warm(key) &+ abridged.warm(key) }
-    warmth = sum
+    for key in keys { sum &+= prefetch(key) &+ abridged.prefetch(key) }
+    prefetched = sum
   }
 
   /// Devices at a time: each takes a dozen lines of the processor's cache.
-  private static let warmedAtOnce = 32
+  private static let prefetchedAtOnce = 32
 
   mutating func insert(_ device: Device) { put(device, generation, at: index(of: device.key)) }
 
   /// Keeps a connected device, which must not be evicted.
   mutating func keep(_ device: Device) { put(device, 0, at: index(of: device.key)) }
 
-  mutating func letGo(_ device: Device) { insert(device) }
-
   /// Removes a connected device, which its owner keeps elsewhere.
   mutating func release(_ key: DeviceKey) {
     let index = index(of: key)
     guard places[index].device != nil else { return }
     remove(at: index)
-    guard takenCount * 16 < places.count, places.count > 16 else { return }
-    rebuild()
+    guard places.shrink(hash: Self.hash) else { return }
     // Drops the keys of devices that have connected since; every new device is listed at first.
     let known = younger
     younger = known.filter { places[self.index(of: $0)].generation == generation }
@@ -210,39 +208,32 @@ struct DeviceCache: ~Copyable {
 
   /// The place of `key`, or the free place for it.
   private func index(of key: DeviceKey) -> Int {
-    var index = Self.start(of: key) & (places.count - 1)
-    while places[index].device != nil, !places[index].isOf(key) {
-      index = (index + 1) & (places.count - 1)
-    }
-    return index
+    places.index(key.tableHash) { places[$0].isOf(key) }
   }
 
-  /// Far cheaper than the standard library's hash, which withstands keys that an attacker chose; here the service's
-  /// authority chose them. The bits that chose the worker (`Worker.ownerIndex`) are similar for all devices of one
-  /// worker, so this hash uses another multiplication.
-  static func start(of key: DeviceKey) -> Int {
-    let mixed = (key.id.rawValue ^ UInt64(key.environment.rawValue)) &* 0xd6e8_feb8_6659_fd93
-    return Int(truncatingIfNeeded: mixed &>> 32)
-  }
+  private static func hash(_ place: Place) -> Int { place.key.tableHash }
 
   private mutating func put(_ device: Device, _ generation: UInt32, at index: Int) {
     var wasRecent = false
-    if places[index].device == nil {
-      takenCount += 1
-    } else if places[index].generation == self.generation {
+    let isNew = places[index].isFree
+    if !isNew, places[index].generation == self.generation {
       recentBytes -= Int(places[index].weight)
       wasRecent = true
     }
     let weight = Self.weight(of: device)
-    places[index] = Place(
+    let place = Place(
       key: device.key, generation: generation, weight: UInt32(clamping: weight), device: device)
+    if isNew {
+      places.insert(place, at: index, hash: Self.hash)
+    } else {
+      places[index] = place
+    }
     if generation == self.generation {
       recentBytes += weight
       if !wasRecent { younger.append(device.key) }
     }
     // A device that repeatedly connects and leaves is listed each time.
     if recentBytes > agingBytes || younger.count > agingBytes / 64 + 64 { age() }
-    if takenCount * 2 > places.count { rebuild() }
   }
 
   /// Evicts the older generation; the younger becomes the older.
@@ -254,7 +245,9 @@ struct DeviceCache: ~Copyable {
     younger = []
     recentBytes = 0
     for (place, key) in leaving.enumerated() {
-      if place % Self.warmedAtOnce == 0 { warm(leaving[place...].prefix(Self.warmedAtOnce)) }
+      if place % Self.prefetchedAtOnce == 0 {
+        prefetch(leaving[place...].prefix(Self.prefetchedAtOnce))
+      }
       let index = index(of: key)
       // A device that was used or has connected since is in another generation.
       guard places[index].generation == past, var device = places[index].device else { continue }
@@ -272,32 +265,8 @@ struct DeviceCache: ~Copyable {
     }
     spare.removeLast(max(0, spare.count - older.count))
     agingBytes = max(generationBytes, 2 * recentBytes)
-    if takenCount * 16 < places.count { rebuild() }
+    _ = places.shrink(hash: Self.hash)
   }
 
-  /// Frees a place, and moves later devices that a search would otherwise miss.
-  private mutating func remove(at index: Int) {
-    let mask = places.count - 1
-    var free = index
-    var next = (index + 1) & mask
-    while places[next].device != nil {
-      let start = Self.start(of: places[next].key) & mask
-      if (next - start) & mask >= (next - free) & mask {
-        places.swapAt(free, next)
-        free = next
-      }
-      next = (next + 1) & mask
-    }
-    places[free] = .free
-    takenCount -= 1
-  }
-
-  /// Makes a table that is at most a quarter full.
-  private mutating func rebuild() {
-    let old = places
-    var count = 16
-    while count < takenCount * 4 { count *= 2 }
-    places = [Place](repeating: .free, count: count)
-    for place in old where place.device != nil { places[index(of: place.key)] = place }
-  }
+  private mutating func remove(at index: Int) { places.remove(at: index, hash: Self.hash) }
 }

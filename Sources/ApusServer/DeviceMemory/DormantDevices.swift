@@ -39,7 +39,7 @@ import ApusTLS
   }
 
   /// Reads the memory that `slot(of:)` and a wake read first, so that it is in the processor's cache.
-  func warm(_ key: DeviceKey) -> UInt {
+  func prefetch(_ key: DeviceKey) -> UInt {
     guard let slot = slot(of: key) else { return 0 }
     return UInt(rows[Int(slot)].listener)
   }

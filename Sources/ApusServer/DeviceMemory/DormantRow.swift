@@ -44,7 +44,7 @@ struct DormantRow {
   /// State that few devices have.
   var rest: DormantRest?
 
-  /// The caller sets `socket` once the loop has parked the socket.
+  /// The caller sets `socket` once the loop has the socket as a dormant one.
   ///
   /// - Parameter now: milliseconds of the worker's clock.
   init(

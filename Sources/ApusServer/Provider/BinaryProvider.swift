@@ -122,7 +122,7 @@ final class BinaryProvider: ConnectionDriver {
     sealer.open(scratch.batch.tokens, into: &scratch.claims)
     // As values of this function: each look into the object would retain and release what it gives.
     let (batch, claims) = (scratch.batch, scratch.claims)
-    if batch.count > 1 { shard.warm(claims) }
+    if batch.count > 1 { shard.memory.prefetch(claims) }
     var payloads = PayloadSeries(input)
     for index in 0..<batch.count {
       let frame = batch.frames[index]

@@ -29,8 +29,8 @@ extension RequestParty {
   }
 
   /// Those of a connection without a credential.
-  static func strangers(_ connection: Connection) -> RequestParty {
+  static func untrusted(_ connection: Connection) -> RequestParty {
     let site = connection.peer.siteNumbers
-    return .strangers(high: site.high, low: site.low, environment: connection.listener.environment)
+    return .untrusted(high: site.high, low: site.low, environment: connection.listener.environment)
   }
 }

@@ -71,7 +71,7 @@ final class HTTP2Provider: ConnectionDriver {
       hasRaisedLimit = connection.becomeTrusted(as: .provider(sender.team))
       isCrowdedOut = !hasRaisedLimit
     }
-    configuration.party = hasRaisedLimit ? .team(sender.team) : .strangers(connection)
+    configuration.party = hasRaisedLimit ? .team(sender.team) : .untrusted(connection)
     session = HTTP2ServerSession(
       configuration: configuration, pool: providers.requestPool,
       nowMilliseconds: context.loop.nowMilliseconds)

@@ -63,19 +63,19 @@ final class Router {
   }
 
   private func receive(_ messages: inout [WorkerMessage]) {
-    if messages.count > 1 { warm(messages) }
+    if messages.count > 1 { prefetch(messages) }
     for message in messages { handler(message) }
     messages.removeAll(keepingCapacity: true)
   }
 
   /// Reads the start of each notification's device, so that it is in the processor's cache.
-  private func warm(_ messages: [WorkerMessage]) {
+  private func prefetch(_ messages: [WorkerMessage]) {
     var sum: UInt = 0
     for case .submit(let notification, _) in messages {
       let claims = notification.claims
-      sum &+= shard.warm(DeviceKey(id: claims.device, environment: claims.environment))
+      sum &+= shard.memory.prefetch(DeviceKey(id: claims.device, environment: claims.environment))
     }
-    shard.warmth = sum
+    shard.memory.prefetchEnded(sum)
   }
 
   func dismantle() {

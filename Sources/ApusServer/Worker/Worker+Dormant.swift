@@ -21,10 +21,9 @@ extension Worker {
     else { return false }
     var row = DormantRow(courier.quiet, device, listener: listener, atMilliseconds: now)
     row.socket = connection.becomeDormant()
-    dormant.insert(row, at: connection.slot)
+    devices.memory.keep(row, at: connection.slot)
     row.tls?.wipe()
     connections.removeObject(at: connection.slot)
-    devices.cache.release(device.key)
     watchDormant(connection.slot)
     return true
   }
@@ -33,15 +32,11 @@ extension Worker {
 
   /// Recreates the objects of a dormant device in their previous state.
   @discardableResult func wake(_ slot: Int32) -> Connection {
-    let index = Int(slot)
     let listener = dormant.listener(of: slot)
-    let key = dormant.rows[index].key
-    let device = devices.cache.makeDevice(key, dormant.rows[index].registration)
-    dormant.rows[index].restore(device, slot: slot)
-    let connection = wake(slot, dormant.rows[index], listener, device)
-    dormant.remove(at: slot)
+    let device = devices.memory.wake(slot)
+    let connection = wake(slot, dormant.rows[Int(slot)], listener, device)
+    devices.memory.woken(device, slot)
     connections.restore(connection)
-    devices.cache.keep(device)
     connection.watch()
     // The worker told its connections to end while this one was dormant.
     if context.shutdown.isDrainingDevices { connection.drain() }

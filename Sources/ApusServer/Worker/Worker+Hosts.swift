@@ -38,7 +38,7 @@ extension Worker: ConnectionHost {
   /// objects that lie far apart now and hold a page each.
   func returnMemory() {
     devices.shard.pool.forgetFree()
-    devices.cache.forgetSpare()
+    devices.memory.forgetSpare()
     context.shared.notificationPool.clear()
     providers.requestPool.forgetFree()
     HeapPages.returnFree()

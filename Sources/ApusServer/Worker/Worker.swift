@@ -12,9 +12,9 @@ import ApusTrust
 /// A loop on a thread of its own, with its connections and its share of the devices.
 ///
 /// Each worker has an acceptor beside it: a worker without devices, on a thread of lower priority. It accepts
-/// connections, shakes hands, and serves peers until they have proved who they are. Then the connection moves to the
-/// worker. So no stranger ever takes a turn of a loop that serves trusted peers. In a development service there are no
-/// acceptors, and workers accept connections themselves.
+/// connections, shakes hands, and serves untrusted peers. Once a peer has proved its identity, the connection moves to
+/// the worker. So no untrusted peer ever takes a turn of a loop that serves trusted ones. In a development service
+/// there are no acceptors, and workers accept connections themselves.
 ///
 /// Only its own thread uses it; others reach it through its router's inbox and `loop.perform`. Work arrives in
 /// callbacks, and everything that came of it leaves in batches when the turn ends (`endTurn`).
@@ -47,10 +47,9 @@ import ApusTrust
       index: index, workerCount: workerCount, servingIndex: servingIndex ?? index,
       loop: loop ?? EventLoop(name: name), shared: shared, trust: trust, ids: ids)
     connections = ConnectionTable(context)
-    dormant = DormantDevices()
     let cacheByteCount = shared.configuration.deviceCacheMegabytes * 1024 * 1024 / workerCount
-    devices = ShardDriver(
-      context, dormant, cacheByteCount: context.isAcceptor ? 0 : cacheByteCount)
+    devices = ShardDriver(context, cacheByteCount: context.isAcceptor ? 0 : cacheByteCount)
+    dormant = devices.memory.dormant
     router = Router(context, devices)
     providers = ProviderContext(context, router, devices)
     connections.host = self
