@@ -23,7 +23,7 @@ extension ShardModel {
       let topic = older.notification.claims.topic
       if newer[topic]?.count ?? 0 >= retention(topic) {
         replaced.append(older)
-        heirs[older.notification.order] = newer[topic]?.first
+        successors[older.notification.order] = newer[topic]?.first
       } else if older.notification.mayBeStored {
         newer[topic, default: []].append(older.notification.order)
       }
@@ -138,13 +138,14 @@ extension ShardModel {
     let all = before.union(admitted)
     // A push may expire although a newer one would have replaced it elsewhere.
     if replaced > 0 {
-      noteReplaced(all.filter { letters[$0]?.isReplaceable ?? false }, replaced)
+      noteReplaced(
+        all.filter { letters[$0]?.isReplaceable ?? false }, before: before, replaced)
     }
     let gone = all.subtracting(inSession().keys)
     let expiredNow = Set(
       shard.ledger.events.lazy.filter { $0.state == .expired }.map(\.facts.order))
     var found: UInt64 = 0
-    for order in gone where heirs[order] == nil {
+    for order in gone where successors[order] == nil {
       guard let letter = letters[order] else { continue }
       if admitted.contains(order) {
         // Admitted as for an offline device, because its device is stalled: what may be stored goes to the store, where

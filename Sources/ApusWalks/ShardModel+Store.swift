@@ -311,16 +311,14 @@ extension ShardModel {
     var came: [UInt64] = []
     for _ in 0..<200 {
       guard let order = send(device) else {
-        // A notification that was lost too often is sent alone.
-        guard came.count < due.count, device.session?.inFlightCount == 1,
-          let suspect = unanswered[device.key]?.first
+        guard came.count < due.count, let waiting = unanswered[device.key], !waiting.isEmpty
         else { break }
-        if ends[suspect.value, default: 0] < Limits.unacknowledgedEndsTogether,
-          ends[due[came.count], default: 0] < Limits.unacknowledgedEndsTogether
-        {
-          fault("\(due[came.count]) waits for \(suspect.value)")
+        // A notification that was lost too often is sent alone: it waits for all others, and the next one for it.
+        let next = due[came.count]
+        if !isSuspect(next), waiting.count > 1 || !waiting.values.contains(where: isSuspect) {
+          fault("\(next) waits for \(waiting.values.sorted())")
         }
-        acknowledge(device, messageID: suspect.key)
+        for messageID in waiting.keys.sorted() { acknowledge(device, messageID: messageID) }
         continue
       }
       came.append(order)
@@ -335,6 +333,10 @@ extension ShardModel {
       }
     }
     if came != due { fault("\(due) should have come, not \(came)") }
+  }
+
+  private func isSuspect(_ order: UInt64) -> Bool {
+    ends[order, default: 0] >= Limits.unacknowledgedEndsTogether
   }
 
   /// Whether the group being written has a newer notification for the slot, which may have ended since.

@@ -96,7 +96,7 @@ package final class ShardModel {
   /// Retired devices that are not purged yet.
   package var purging: Set<DeviceKey> = []
   /// The newer notification that replaced a waiting one: its answer counts for both.
-  package var heirs: [UInt64: UInt64] = [:]
+  package var successors: [UInt64: UInt64] = [:]
   /// Every notification's states by the shard's events, in order.
   package var states: [UInt64: [DeliveryState]] = [:]
   /// Those that were received but have not ended, by the events.
@@ -176,24 +176,31 @@ package final class ShardModel {
     return Set(inSession().keys)
   }
 
-  /// Records what a newer notification replaced: an earlier one that waited.
-  package func noteReplaced(_ before: Set<UInt64>, _ expected: UInt64) {
-    // If one had left the session all the same, `check` would miss it.
+  /// Records what newer notifications replaced: some of `candidates`, which waited.
+  ///
+  /// - Parameter before: those in the sessions before. A notification that came since is the likelier replacement.
+  package func noteReplaced(
+    _ candidates: Set<UInt64>, before: Set<UInt64>, _ expected: UInt64
+  ) {
+    // `check` notices one that left its session all the same.
     if expected == 0, sessionCount >= before.count { return }
     let after = inSession()
     var found: UInt64 = 0
-    for order in before.sorted() where after[order] == nil {
+    for order in candidates.sorted() where after[order] == nil {
       guard let older = letters[order] else { continue }
-      let heir = after.keys.filter { newer in
-        guard newer > order, let letter = letters[newer], letter.slot == older.slot else {
+      let newer = after.keys.filter { candidate in
+        guard candidate > order, let letter = letters[candidate], letter.slot == older.slot else {
           return false
         }
         return letter.isBackground && older.isBackground
           || !letter.collapseID.isEmpty && letter.collapseID == older.collapseID
-      }.min()
-      guard let heir, live.remove(order) != nil else { continue }
+      }
+      guard
+        let successor = newer.filter({ !before.contains($0) }).min() ?? newer.min(),
+        live.remove(order) != nil
+      else { continue }
       found += 1
-      heirs[order] = heir
+      successors[order] = successor
     }
     if found != expected { fault("\(found) were replaced, \(expected) were counted") }
   }
@@ -203,7 +210,7 @@ package final class ShardModel {
     var next: UInt64? = order
     while let order = next {
       if allowed.contains(order) || letters[order]?.mayBeStored == false { return true }
-      next = heirs[order]
+      next = successors[order]
     }
     return false
   }
@@ -267,7 +274,7 @@ package final class ShardModel {
       return nil
     }
     live.insert(order)
-    noteReplaced(before, count(.replaced) - replaced)
+    noteReplaced(before, before: before, count(.replaced) - replaced)
     let isDead = count(.discardedTokenUnregistered) > dead
     if isDead, interface.refusesDeadTokens { fault("a push to a dead token is accepted") }
     takeVerdicts(allowed: isIgnored || isDead ? [order] : [], "submit")

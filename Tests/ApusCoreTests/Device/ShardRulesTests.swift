@@ -20,7 +20,7 @@ struct ShardRulesTests: ShardSuite {
     let plain = try #require(model.submit(device, topic))
     let second = try #require(model.submit(device, topic, collapseID: "score"))
     #expect(model.count(.replaced) == 1)
-    #expect(model.heirs == [first: second])
+    #expect(model.successors == [first: second])
     for order in model.unanswered[device.key]?.values.sorted() ?? [] { acknowledge(order) }
     #expect(sendAll() == [other, plain, second])
     expectLawful()
