@@ -11,7 +11,8 @@ import ApusStore
 ///
 /// The content is as current as the store, as in ``FoldedDevices``: taking a device removes it here.
 ///
-/// The table consists of sets. The high bits of an id's hash choose the set. The hash is invertible, so the remaining
+/// Not a `HashTable`, because that needs the keys: here a key is not stored, which halves the bytes. The table consists
+/// of sets. The high bits of an id's hash choose the set. The hash is invertible, so the remaining
 /// bits identify the device, and the shape's number takes the place of the bits that the set implies.
 ///
 /// There are two hashes. A device whose first set is getting full goes to its second set if that has more room. With

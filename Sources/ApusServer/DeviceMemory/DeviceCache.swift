@@ -91,10 +91,10 @@ struct DeviceCache: ~Copyable {
   /// Frees the objects that are kept for reuse.
   mutating func forgetSpare() { spare = [] }
 
-  /// Removes the device from the abridged ones and returns it. Nil if it is not there, or may also be folded: then use
+  /// Removes the device from the abridged ones and returns it. Nil if it is not there, or is also folded: then use
   /// `unfold`.
   mutating func unabridge(_ key: DeviceKey) -> Device? {
-    guard !folded.mayHave(key), let place = abridged.place(of: key) else { return nil }
+    guard !folded.has(key), let place = abridged.place(of: key) else { return nil }
     let device = makeDevice(key, abridged.registration(at: place))
     device.isAbridged = true
     let stored = abridged.takeStored(of: key, at: place)
