@@ -136,14 +136,13 @@ extension ShardModel {
     noteAdmitted()
     let admitted = waiting.subtracting(heldBack)
     let all = before.union(admitted)
-    // A push may expire although a newer one would have replaced it elsewhere.
+    // Only the events tell which of those that a newer one may replace were: others expired, or went to the store.
     if replaced > 0 {
       noteReplaced(
-        all.filter { letters[$0]?.isReplaceable ?? false }, before: before, replaced)
+        all.intersection(noted(.replaced)), before: before, admitted: admitted, replaced)
     }
     let gone = all.subtracting(inSession().keys)
-    let expiredNow = Set(
-      shard.ledger.events.lazy.filter { $0.state == .expired }.map(\.facts.order))
+    let expiredNow = noted(.expired)
     var found: UInt64 = 0
     for order in gone where successors[order] == nil {
       guard let letter = letters[order] else { continue }
@@ -159,6 +158,11 @@ extension ShardModel {
     }
     if found != expected { fault("\(found) expired, \(expected) were counted") }
     return gone
+  }
+
+  /// The notifications with that state among the shard's latest events.
+  private func noted(_ state: DeliveryState) -> Set<UInt64> {
+    Set(shard.ledger.events.lazy.filter { $0.state == state }.map(\.facts.order))
   }
 
   /// Advances the time for a session that waits for it.

@@ -178,9 +178,11 @@ package final class ShardModel {
 
   /// Records what newer notifications replaced: some of `candidates`, which waited.
   ///
-  /// - Parameter before: those in the sessions before. A notification that came since is the likelier replacement.
+  /// - Parameters:
+  ///   - before: those in the sessions before. A notification that came since is the likelier replacement.
+  ///   - admitted: those that came since, but perhaps only to the store.
   package func noteReplaced(
-    _ candidates: Set<UInt64>, before: Set<UInt64>, _ expected: UInt64
+    _ candidates: Set<UInt64>, before: Set<UInt64>, admitted: Set<UInt64> = [], _ expected: UInt64
   ) {
     // `check` notices one that left its session all the same.
     if expected == 0, sessionCount >= before.count { return }
@@ -188,7 +190,7 @@ package final class ShardModel {
     var found: UInt64 = 0
     for order in candidates.sorted() where after[order] == nil {
       guard let older = letters[order] else { continue }
-      let newer = after.keys.filter { candidate in
+      let newer = admitted.union(after.keys).filter { candidate in
         guard candidate > order, let letter = letters[candidate], letter.slot == older.slot else {
           return false
         }
