@@ -20,7 +20,7 @@ TIMES ?= 5
 DURATION ?= 60
 HOURS ?= 0.5
 # Seconds of random walks before them.
-WALKING ?= 15
+WALKING ?= 10
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst clean setup
@@ -60,7 +60,7 @@ docs: setup ## Make pages of the libraries' documentation (.build/docs)
 sim: ## Simulate one world after the other (DURATION=60 seconds, HOURS=0.5 simulated in each, SEED=1 to begin with)
 	@scripts/setup.sh build
 	swift build $(OPTIMISED) $(CHECKED) --product apus-sim
-	.build/release/apus-sim --walks --duration $(WALKING) $(if $(SEED),--seed $(SEED))
+	.build/release/apus-sim --walks --duration $(WALKING) --seed $(or $(SEED),1)
 	.build/release/apus-sim --canaries
 	.build/release/apus-sim --duration $(DURATION) --hours $(HOURS) $(if $(SEED),--seed $(SEED))
 

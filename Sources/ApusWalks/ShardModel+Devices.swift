@@ -137,14 +137,15 @@ extension ShardModel {
     let admitted = waiting.subtracting(heldBack)
     let all = before.union(admitted)
     // Only the events tell which of those that a newer one may replace were: others expired, or went to the store.
-    if replaced > 0 {
-      noteReplaced(
+    let replacements =
+      replaced == 0
+      ? []
+      : noteReplaced(
         all.intersection(noted(.replaced)), before: before, admitted: admitted, replaced)
-    }
     let gone = all.subtracting(inSession().keys)
     let expiredNow = noted(.expired)
     var found: UInt64 = 0
-    for order in gone where successors[order] == nil {
+    for order in gone where !replacements.contains(order) {
       guard let letter = letters[order] else { continue }
       if admitted.contains(order) {
         // Admitted as for an offline device, because its device is stalled: what may be stored goes to the store, where

@@ -181,13 +181,15 @@ package final class ShardModel {
   /// - Parameters:
   ///   - before: those in the sessions before. A notification that came since is the likelier replacement.
   ///   - admitted: those that came since, but perhaps only to the store.
+  /// - Returns: Those that were replaced.
+  @discardableResult
   package func noteReplaced(
     _ candidates: Set<UInt64>, before: Set<UInt64>, admitted: Set<UInt64> = [], _ expected: UInt64
-  ) {
+  ) -> Set<UInt64> {
     // `check` notices one that left its session all the same.
-    if expected == 0, sessionCount >= before.count { return }
+    if expected == 0, sessionCount >= before.count { return [] }
     let after = inSession()
-    var found: UInt64 = 0
+    var found: Set<UInt64> = []
     for order in candidates.sorted() where after[order] == nil {
       guard let older = letters[order] else { continue }
       let newer = admitted.union(after.keys).filter { candidate in
@@ -201,10 +203,13 @@ package final class ShardModel {
         let successor = newer.filter({ !before.contains($0) }).min() ?? newer.min(),
         live.remove(order) != nil
       else { continue }
-      found += 1
+      found.insert(order)
       successors[order] = successor
     }
-    if found != expected { fault("\(found) were replaced, \(expected) were counted") }
+    if found.count != Int(expected) {
+      fault("\(found.count) were replaced, \(expected) were counted")
+    }
+    return found
   }
 
   /// Whether the acceptance of `order` is due when those are accepted.
