@@ -61,6 +61,16 @@ class Runs(unittest.TestCase):
         self.assertFalse(self.progress.has_ended)
         self.assertEqual(self.progress.unfinished, ['M.S "It is slow"'])
 
+    def test_a_process_is_good_if_it_ended_well_or_has_no_tests(self):
+        self.assertTrue(runner.is_good(69, runner.Progress(print, print)))
+        self.assertFalse(runner.is_good(1, runner.Progress(print, print)))
+        self.run_both()
+        self.assertTrue(runner.is_good(0, self.progress))
+        self.assertFalse(runner.is_good(1, self.progress))
+        self.assertFalse(runner.is_good(69, self.progress))
+        self.progress.has_ended = False
+        self.assertFalse(runner.is_good(0, self.progress))
+
     def test_only_the_slowest_are_listed(self):
         for number in range(30):
             test = f"M.S/t{number}()/S.swift:{number}:1"
