@@ -46,7 +46,7 @@ run: release ## Run a service with a device and send it a push (ONCE=1 stops aft
 # `swift build` comes first, so that a failed build is not reported as a failed test.
 check: ## Build and run the tests of everything that does no I/O, in less than a minute
 	@scripts/setup.sh build
-	APUS_PURE=1 swift build --build-tests --scratch-path .build/check
+	APUS_PURE=1 swift build --build-tests --scratch-path .build/check $(CHECKED)
 	@scripts/test.py --build .build/check $(if $(FILTER),'$(FILTER)')
 
 test: ## Build and run all tests (FILTER=name runs some)

@@ -127,8 +127,8 @@ extension ShardModel {
     takeVerdicts(allowed: gone, "send")
   }
 
-  /// Records what became of notifications of the sessions, and of held-back ones that were admitted. Returns those that
-  /// are in no session.
+  /// Records how notifications left the sessions, and where admitted ones went that had been held back. Returns those
+  /// that are in no session.
   private func leave(
     _ before: Set<UInt64>, expired expected: UInt64, replaced: UInt64
   ) -> Set<UInt64> {
@@ -147,14 +147,16 @@ extension ShardModel {
     var found: UInt64 = 0
     for order in gone where !replacements.contains(order) {
       guard let letter = letters[order] else { continue }
-      if admitted.contains(order) {
-        // Admitted as for an offline device, because its device is stalled: what may be stored goes to the store, where
-        // it may expire.
-        if letter.mayBeStored, !expiredNow.contains(order) { continue }
-      } else if letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
+      let wasInSession = before.contains(order)
+      if wasInSession, letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
         fault("\(order) is dropped before its time")
       }
-      if !admitted.contains(order) || expiredNow.contains(order) { found += 1 }
+      if wasInSession || expiredNow.contains(order) {
+        found += 1
+      } else if letter.mayBeStored {
+        // Admitted as for an offline device, because its device is stalled: it goes to the store, where it may expire.
+        continue
+      }
       live.remove(order)
     }
     if found != expected { fault("\(found) expired, \(expected) were counted") }

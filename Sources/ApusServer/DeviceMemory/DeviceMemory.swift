@@ -181,17 +181,14 @@ final class DeviceMemory {
   /// Reads the starts of the devices of a batch, many at the same time instead of one after the other, because they are
   /// scattered in memory. This only affects speed.
   func prefetch(_ batch: [TokenClaims?]) {
-    var sum: UInt = 0
-    for case let claims? in batch where context.owns(claims.device) {
-      sum &+= prefetch(DeviceKey(id: claims.device, environment: claims.environment))
-    }
-    prefetchEnded(sum)
+    for case let claims? in batch where context.owns(claims.device) { prefetch(claims) }
   }
 
-  /// The same for one device of a batch: the sum of the numbers must be passed to `prefetchEnded`.
-  func prefetch(_ key: DeviceKey) -> UInt { cache.prefetch(key) &+ dormant.prefetch(key) }
-
-  func prefetchEnded(_ sum: UInt) { prefetched = sum }
+  /// The same for one device of a batch.
+  func prefetch(_ claims: TokenClaims) {
+    let key = DeviceKey(id: claims.device, environment: claims.environment)
+    prefetched &+= cache.prefetch(key) &+ dormant.prefetch(key)
+  }
 
   // MARK: Reading ahead
 

@@ -70,12 +70,9 @@ final class Router {
 
   /// Reads the start of each notification's device, so that it is in the processor's cache.
   private func prefetch(_ messages: [WorkerMessage]) {
-    var sum: UInt = 0
     for case .submit(let notification, _) in messages {
-      let claims = notification.claims
-      sum &+= shard.memory.prefetch(DeviceKey(id: claims.device, environment: claims.environment))
+      shard.memory.prefetch(notification.claims)
     }
-    shard.memory.prefetchEnded(sum)
   }
 
   func dismantle() {

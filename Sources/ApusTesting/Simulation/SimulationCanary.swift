@@ -67,6 +67,15 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     }
   }
 
+  /// The first of the seeds under which that law reports it, with five minutes of traffic; nil if there is none.
+  package func firstReport(under seeds: ClosedRange<UInt64>) throws -> UInt64? {
+    try seeds.first { seed in
+      var options = Simulation.Options(seed: seed, seconds: 300)
+      options.canary = self
+      return try Simulation(options).run().violations.contains { $0.law == law }
+    }
+  }
+
   /// By how much providers send less often, for rules that a newer notification would explain.
   var quietness: UInt64 { self == .losesDrained ? 10 : 1 }
 
