@@ -31,6 +31,9 @@ extension ShardModel {
     let cancelled = replaced.filter { $0.storage == .gathering && !$0.isUrgent }
       .map(\.notification.order)
     let orders = Set(left.filter { $0.storage == .durable }.map(\.notification.order))
+    // These end with their session. Those that the disk kept come back when it has been read, unless a newer one that
+    // has ended had their slot: then they are deleted.
+    let ended = cancelled + left.filter { $0.storage == .inDoubt }.map(\.notification.order)
     let before = count(.discardedUnacknowledged)
     shard.disconnect(device, loopMilliseconds: loopMilliseconds)
     if count(.discardedUnacknowledged) - before != UInt64(poison.count) {
@@ -38,7 +41,7 @@ extension ShardModel {
     }
     unanswered[device.key] = nil
     filtered.remove(device.key)
-    live.subtract(cancelled)
+    live.subtract(ended)
     takeVerdicts(allowed: orders.union(poison), "disconnect")
   }
 
