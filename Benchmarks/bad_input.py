@@ -20,7 +20,7 @@ Rows, each with the good devices' p99, undisturbed and disturbed:
   die                disappear without a FIN, while they get 500 notifications per second
 Each is followed by a row with the service's peak of additional memory per misbehaving peer.
 
-Rows of peers without credentials on the listener for providers (strangers.c), each from the address of the good
+Rows of peers without credentials on the listener for providers (untrusted.c), each from the address of the good
 provider (-1), and from 200 other addresses (-200). The provider reconnects for each slice. Goal: twice the undisturbed
 p99, and no good request rejected:
   streams      40 or 200 connections, each opening 1,000 requests without acknowledging SETTINGS
@@ -54,7 +54,7 @@ KINDS = {
     "half-open": "that send nothing", "handshake-stall": "that stop in their first message",
     "connection-flood": "that reconnect all the time", "die": "that disappear silently"}
 ADDRESSES = (1, 200)
-STRANGERS = {
+UNTRUSTED = {
     "streams": "connections that open requests before they acknowledge SETTINGS",
     "trailers": "with trailers that expand", "settings": "that send long SETTINGS",
     "handshakes": "handshakes that never complete", "connections": "connections that send nothing"}
@@ -156,16 +156,16 @@ class BadInput(latency.Paced):
     def attacked(self, fleet, program, kind, addresses):
         """The same next to untrusted peers, with their counts and the service's memory."""
         count = 5000 if kind in MANY else max(40, addresses)
-        strangers = Process([program, kind, self.http2_port, count, addresses], [LOAD_CPU],
-                            self.scratch / "strangers.log", idle=True)
+        attackers = Process([program, kind, self.http2_port, count, addresses], [LOAD_CPU],
+                            self.scratch / "untrusted.log", idle=True)
         time.sleep(1)
-        spent, served, began = strangers.cpu_seconds(), self.server.cpu_seconds(), time.monotonic()
+        spent, served, began = attackers.cpu_seconds(), self.server.cpu_seconds(), time.monotonic()
         figures = self.paced(fleet)
         seconds = time.monotonic() - began
-        state = {"attacker_cpu": (strangers.cpu_seconds() - spent) / seconds,
+        state = {"attacker_cpu": (attackers.cpu_seconds() - spent) / seconds,
                  "server_cpu": (self.server.cpu_seconds() - served) / seconds}
         memory = idle.user_bytes(self.server)
-        state.update(json.loads(strangers.stop().splitlines()[-1]))
+        state.update(json.loads(attackers.stop().splitlines()[-1]))
         self.server.settled_cpu_seconds()
         return figures, state, memory
 
@@ -176,9 +176,9 @@ class BadInput(latency.Paced):
             time.sleep(1)
         return memory, time.monotonic() - began
 
-    def strangers(self, name):
+    def untrusted(self, name):
         kind, addresses = name.rsplit("-", 1)
-        program = self.compile("strangers.c", "strangers", "-lssl", "-lcrypto")
+        program = self.compile("untrusted.c", "untrusted", "-lssl", "-lcrypto")
         say(f"\n{name}: {self.options.slices} slices of {self.options.seconds} s, undisturbed and attacked")
         self.sent = 0
         self.server = self.serve(http2=f"127.0.0.1:{self.http2_port}",
@@ -220,13 +220,13 @@ def arguments(parser):
     parser.size("--seconds", 5, 1, "seconds of a slice")
 
 
-ROWS = KINDS | {f"{kind}-{addresses}": f"{what}, of {addresses}" for kind, what in STRANGERS.items()
+ROWS = KINDS | {f"{kind}-{addresses}": f"{what}, of {addresses}" for kind, what in UNTRUSTED.items()
                 for addresses in ADDRESSES}
 SUITE = Suite(
     "bad-input", __doc__, BadInput, tools=["clang", "openssl", "taskset"], arguments=arguments, slices=5,
     rows=ROWS,
     measure=lambda bench: [
-        bench.kind(row) if row in KINDS else bench.strangers(row) for row in bench.options.rows])
+        bench.kind(row) if row in KINDS else bench.untrusted(row) for row in bench.options.rows])
 
 if __name__ == "__main__":
     SUITE.main()

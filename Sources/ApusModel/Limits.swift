@@ -103,7 +103,7 @@ public enum Limits {
   public static let binaryIdleSeconds = 24 * 3600
   /// Milliseconds between the last bytes and close_notify. Clients whose read returns data together with the end of
   /// the stream drop the data: 15 of 25 runs without a pause, none of 25 with this one.
-  public static let lastWordsMilliseconds: UInt64 = 30
+  public static let pauseBeforeCloseMilliseconds: UInt64 = 30
   /// The longest time in milliseconds over which a shutdown spreads closing a worker's binary connections.
   public static let binaryDrainSpreadMilliseconds: UInt64 = 500
   /// Tuples per write of the feedback service: 988 bytes. Some readers lose data from larger records.

@@ -343,9 +343,10 @@ extension ShardModel {
   private func isBeingReplaced(_ order: UInt64) -> Bool {
     if overwritten.contains(order) { return true }
     guard let writes = sealed?.writes else { return false }
-    let slot =
-      writes.first { $0.order == order }?.slot ?? store.first { $0.value == order }?.key
-    return writes.contains { write in
+    // Before it was written, the same group may have evicted another one from its slot.
+    let own = writes.lastIndex { $0.order == order }
+    let slot = own.map { writes[$0].slot } ?? store.first { $0.value == order }?.key
+    return writes[(own.map { $0 + 1 } ?? 0)...].contains { write in
       write.slot == slot && (write.isEviction || write.order ?? 0 > order)
     }
   }

@@ -155,8 +155,8 @@ struct BinaryScriptTests {
   @Test("An unreachable or untrusted gateway has certainly accepted nothing")
   func unreachable() async throws {
     let gateway = try ScriptedGateway([])
-    let stranger = try ScriptedGateway([])
-    let distrusting = try client(gateway) { $0.trustRoots = .pem(stranger.authorityPEM) }
+    let foreign = try ScriptedGateway([])
+    let distrusting = try client(gateway) { $0.trustRoots = .pem(foreign.authorityPEM) }
     let outcome = try await distrusting.send(pushes(1)[0])
     guard case .unknown(let cause, retryMayDuplicate: false) = outcome else {
       Issue.record("\(outcome)")
@@ -166,8 +166,8 @@ struct BinaryScriptTests {
     #expect(cause.detail.contains("not trusted"))
     let distrusted = try client(gateway) {
       $0.credential = .certificate(
-        certificatePEM: stranger.clientIdentity.certificateChainPEM,
-        keyPEM: stranger.clientIdentity.privateKeyPEM)
+        certificatePEM: foreign.clientIdentity.certificateChainPEM,
+        keyPEM: foreign.clientIdentity.privateKeyPEM)
     }
     #expect(letters([try await distrusted.send(pushes(1)[0])]) == "n")
     #expect(gateway.taken.isEmpty)

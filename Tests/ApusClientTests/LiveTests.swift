@@ -118,9 +118,9 @@ struct LiveTests {
   func wrongAuthority() async throws {
     let live = try LiveService()
     var configuration = try live.configuration(try live.tokenCredential())
-    let stranger = try CertificateAuthority.create(
-      commonName: "Stranger", validity: Validity(now: LiveService.nowSeconds, days: 1))
-    configuration.trustRoots = .pem(Array(stranger.certificate.pem.utf8))
+    let foreign = try CertificateAuthority.create(
+      commonName: "Foreign", validity: Validity(now: LiveService.nowSeconds, days: 1))
+    configuration.trustRoots = .pem(Array(foreign.certificate.pem.utf8))
     let client = try APNSClient(configuration)
     let outcome = try await client.send(
       PushRequest(
@@ -171,10 +171,10 @@ struct LiveTests {
   @Test("A client certificate of an unknown authority is refused, and the error says so")
   func unknownCertificate() async throws {
     let live = try LiveService()
-    let stranger = try CertificateAuthority.create(
-      commonName: "Stranger", validity: Validity(now: LiveService.nowSeconds, days: 1))
+    let foreign = try CertificateAuthority.create(
+      commonName: "Foreign", validity: Validity(now: LiveService.nowSeconds, days: 1))
     let key = try PrivateKey.generateP256()
-    let certificate = try stranger.issueProvider(
+    let certificate = try foreign.issueProvider(
       ProviderCertificateRequest(
         bundleID: LiveService.topic, teamID: live.provisioned.teamID.text,
         publicKey: key.publicKey, validity: Validity(now: LiveService.nowSeconds, days: 1)))

@@ -110,9 +110,9 @@ struct LenientTests {
     _ = try await later.next("cleared")
     #expect(try await later.next("push").data["preview"]?["title"]?.string == "E2")
     later.stop()
-    let stranger = bench.eventsFeed(after: "5")
-    #expect(try await stranger.next("cleared").data["lost"]?.bool == true)
-    stranger.stop()
+    let foreign = bench.eventsFeed(after: "5")
+    #expect(try await foreign.next("cleared").data["lost"]?.bool == true)
+    foreign.stop()
   }
 
   @Test("The example's test suite passes against the development service")

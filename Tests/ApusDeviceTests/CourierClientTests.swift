@@ -184,11 +184,11 @@ struct CourierClientConnectTests {
     scripted.receive(answer)
     #expect(scripted.heard == ["connected \(baseHex) 1700000000123"])
 
-    var stranger = Scripted()
-    stranger.begin()
-    stranger.receive(answer)
-    #expect(stranger.heard == ["fault \(CourierClientFault.noToken)"])
-    #expect(stranger.client.phase == .over)
+    var foreign = Scripted()
+    foreign.begin()
+    foreign.receive(answer)
+    #expect(foreign.heard == ["fault \(CourierClientFault.noToken)"])
+    #expect(foreign.client.phase == .over)
   }
 
   @Test("A refusal ends the connection, and the next one presents no token")

@@ -163,14 +163,14 @@ struct DeviceConnectionTests {
     let live = try LiveService()
     defer { live.service.stop() }
     let identity = try live.issueDevice()
-    let stranger = try CertificateAuthority.create(
-      commonName: "stranger",
+    let foreign = try CertificateAuthority.create(
+      commonName: "foreign",
       validity: Validity(now: EventLoop.wallClockMilliseconds() / 1000, days: 1))
 
     let nobody = try LiveDevice(live, identity: identity, address: .loopbackIPv4(port: 1))
     let atProviders = try LiveDevice(live, identity: identity, address: live.address(.provider))
     let distrustful = try LiveDevice(
-      live, identity: identity, authorityPEM: Array(stranger.certificate.pem.utf8))
+      live, identity: identity, authorityPEM: Array(foreign.certificate.pem.utf8))
     let unproven = try LiveDevice(live, identity: identity, dialect: .securityV3)
     for device in [nobody, atProviders, distrustful, unproven] { device.perform { $0.start() } }
     for _ in 0..<2 {

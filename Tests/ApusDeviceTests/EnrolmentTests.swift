@@ -78,10 +78,10 @@ struct DeviceEnrolmentTests {
     defer { live.service.stop() }
     let code = try code(live)
     await expectError(.unreachable) { try await enroll(live, code: code, port: 1) }
-    let stranger = try CertificateAuthority.create(
+    let foreign = try CertificateAuthority.create(
       commonName: "Somebody else", validity: Validity(now: now, days: 1)
     ).certificate.pem
-    await expectError(.unreachable) { try await enroll(live, code: code, authorityPEM: stranger) }
+    await expectError(.unreachable) { try await enroll(live, code: code, authorityPEM: foreign) }
     await expectError(.badConfiguration) { try await enroll(live, code: code, authorityPEM: "") }
     await expectError(.badConfiguration) { try await enroll(live, code: code, keyPEM: "no key") }
     // The provider listener has another protocol.

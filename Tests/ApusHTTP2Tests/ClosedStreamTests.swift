@@ -182,9 +182,9 @@ struct ExpandingBlockTests {
   func requests() {
     let server = Server.ready()
     #expect(server.receive(headers(1, requestBlock() + Self.bomb(Self.most + 1))) == .failed)
-    let stranger = Server.ready(.untrusted)
-    stranger.receive(headers(1, requestBlock()))
-    #expect(stranger.receive(headers(3, Self.bomb(Self.most + 1))) == .failed)
-    #expect(GoAway(stranger.output())?.code == 0xb)
+    let untrusted = Server.ready(.untrusted)
+    untrusted.receive(headers(1, requestBlock()))
+    #expect(untrusted.receive(headers(3, Self.bomb(Self.most + 1))) == .failed)
+    #expect(GoAway(untrusted.output())?.code == 0xb)
   }
 }

@@ -155,9 +155,9 @@ struct RequestAllotmentTests {
     // Before SETTINGS are acknowledged, as for a client that never acknowledges them.
     let streams = (0..<1000).flatMap { headers(UInt32($0) * 2 + 1, requestBlock()) }
     let opening = preface + frame(Kind.settings) + streams
-    let strangers = (0..<40).map { _ in session(.untrusted) }
-    for stranger in strangers { _ = stranger.receive(opening.span, nowMilliseconds: 0) }
-    #expect(pool.openCount <= Limits.openRequestsUntrusted + strangers.count)
+    let untrustedClients = (0..<40).map { _ in session(.untrusted) }
+    for untrusted in untrustedClients { _ = untrusted.receive(opening.span, nowMilliseconds: 0) }
+    #expect(pool.openCount <= Limits.openRequestsUntrusted + untrustedClients.count)
     let provider = session(.trusted)
     #expect(provider.receive(opening.span, nowMilliseconds: 0) == .ok)
     #expect(provider.openStreamCount == 1000)
@@ -169,14 +169,14 @@ struct RequestAllotmentTests {
   @Test("A refusal because others hold the requests does not end the connection")
   func victim() {
     let pool = HTTP2RequestPool()
-    let strangers = (0..<9).map { _ in
+    let untrustedClients = (0..<9).map { _ in
       HTTP2ServerSession(configuration: .untrusted, pool: pool, nowMilliseconds: 0)
     }
     let streams = (0..<Limits.streamsBeforeSettings).flatMap {
       headers(UInt32($0) * 2 + 1, requestBlock())
     }
-    for stranger in strangers {
-      let result = stranger.receive(
+    for untrusted in untrustedClients {
+      let result = untrusted.receive(
         (preface + frame(Kind.settings) + streams).span, nowMilliseconds: 0)
       #expect(result == .ok)
     }

@@ -48,15 +48,15 @@ struct SocketAssignmentTests {
   func sameName() throws {
     let found = try Self.addresses(Self.socket("gateway", .loopbackIPv4(port: 3195)))
     #expect(found == Self.plans.map(\.addresses))
-    let stranger = Self.socket("gateway", .loopbackIPv4(port: 9))
-    #expect(throws: InheritedSocketError.ambiguous(stranger)) { try Self.addresses(stranger) }
+    let foreign = Self.socket("gateway", .loopbackIPv4(port: 9))
+    #expect(throws: InheritedSocketError.ambiguous(foreign)) { try Self.addresses(foreign) }
   }
 
   @Test("A socket with no listener's name or address is an error that lists the names")
   func unmatched() {
-    let stranger = Self.socket("htpp2", .loopbackIPv4(port: 9))
-    let error = #expect(throws: InheritedSocketError.self) { try Self.addresses(stranger) }
-    #expect(error == .unmatched(stranger, listeners: ["http2", "gateway", "admin"]))
+    let foreign = Self.socket("htpp2", .loopbackIPv4(port: 9))
+    let error = #expect(throws: InheritedSocketError.self) { try Self.addresses(foreign) }
+    #expect(error == .unmatched(foreign, listeners: ["http2", "gateway", "admin"]))
     #expect(
       error?.description
         == "no listener has the name or the address of inherited socket 127.0.0.1:9 (htpp2): set "

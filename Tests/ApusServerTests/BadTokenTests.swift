@@ -43,8 +43,8 @@ struct BadTokenTests {
     #expect(try refusals(service.authorization()) == ["BadDeviceToken"])
     #expect(try refusals(service.authorization()) == ["BadDeviceToken"])
     #expect(service.service.rejections()[.badDeviceToken] == 0)
-    let stranger = try "bearer \(directory.unknownKey.token())"
-    #expect(try refusals(stranger) == [Self.none, Self.none, Self.none])
+    let foreign = try "bearer \(directory.unknownKey.token())"
+    #expect(try refusals(foreign) == [Self.none, Self.none, Self.none])
     #expect(service.service.rejections()[.invalidProviderToken] == 3)
   }
 

@@ -123,8 +123,8 @@ struct DeliveryTests {
     let again = try service.connect(device.device)
     #expect(try again.token() == token)
     #expect(try again.token(TestDirectory.otherTopic) == other)
-    let stranger = try service.connect()
-    #expect(try Set([token, other, stranger.token()]).count == 3)
+    let foreign = try service.connect()
+    #expect(try Set([token, other, foreign.token()]).count == 3)
     // Without field 3 in the request, the answer has none.
     try again.client.send(RawCourierFrame(0x11, (2, ConnectedDevice.hash(TestDirectory.topic))))
     #expect(try again.client.expect(0x12).fieldIDs == [1, 2, 3])
@@ -133,10 +133,10 @@ struct DeliveryTests {
   @Test("A request for an unavailable token is refused with the fields that clients need")
   func refusedTokens() throws {
     let device = try service.connect()
-    let stranger = try service.connect()
+    let foreign = try service.connect()
     let unknown = ConnectedDevice.hash(TestDirectory.unknownTopic)
     let known = ConnectedDevice.hash(TestDirectory.topic)
-    for (token, topic) in [(device.baseToken, unknown), (stranger.baseToken, known)] {
+    for (token, topic) in [(device.baseToken, unknown), (foreign.baseToken, known)] {
       try device.client.send(RawCourierFrame(0x11, (1, token), (2, topic), (3, [0, 9])))
       let answer = try device.client.expect(0x12)
       #expect(answer.fieldIDs == [1, 2, 3, 4])

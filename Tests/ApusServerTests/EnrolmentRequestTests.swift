@@ -123,9 +123,9 @@ struct EnrolmentRequestTests {
 
     let off = try TestService(nil, .init { $0.enrolment = .off })
     defer { off.stop() }
-    let stranger = try Applicant(off)
-    try stranger.ask(code: off.directory.code()).expectRefused(5)
-    try stranger.ask(code: nil).expectRefused(5)
+    let foreign = try Applicant(off)
+    try foreign.ask(code: off.directory.code()).expectRefused(5)
+    try foreign.ask(code: nil).expectRefused(5)
     // Existing devices still renew.
     let device = try off.connect(off.directory.agedDevice())
     try device.client.send(

@@ -39,7 +39,7 @@ struct FeedbackLifetimeTests {
       bench.setRoom(.max, reader.descriptor)
       // The pause in front of the end.
       bench.advance(
-        toMilliseconds: bench.network.nowMilliseconds + Limits.lastWordsMilliseconds + 1)
+        toMilliseconds: bench.network.nowMilliseconds + Limits.pauseBeforeCloseMilliseconds + 1)
       try reader.receive()
     }
   }

@@ -55,12 +55,12 @@ struct HandOverTests {
   @Test("Requests before the credential are rejected one by one, later ones are accepted")
   func mixed() throws {
     let client = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
-    let strangers = try send(Self.requests, on: client, authorization: nil)
+    let unauthorized = try send(Self.requests, on: client, authorization: nil)
     let headers = try service.pushHeaders(to: token, authorization: service.authorization())
     let good = try (0..<Self.requests).map { _ in
       try client.request(headers, body: TestService.payload)
     }
-    for stream in strangers { #expect(try client.response(to: stream).status == 403) }
+    for stream in unauthorized { #expect(try client.response(to: stream).status == 403) }
     for stream in good { #expect(try client.response(to: stream).status == 200) }
   }
 

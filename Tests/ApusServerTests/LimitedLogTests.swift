@@ -49,11 +49,11 @@ struct LimitedLogTests {
       })
     let address = service.address(.provider)
     for _ in 0..<Limits.logLinesPerWindow + 10 {
-      let stranger = try RawTCPClient(address)
+      let untrusted = try RawTCPClient(address)
       // RFC 8446, section 5.1: 0x50 is not a content type.
-      try stranger.send(Array("POST / HTTP/1.1\r\n\r\n".utf8))
-      while case .bytes = try stranger.receive(awaiting: "the end") {}
-      stranger.close()
+      try untrusted.send(Array("POST / HTTP/1.1\r\n\r\n".utf8))
+      while case .bytes = try untrusted.receive(awaiting: "the end") {}
+      untrusted.close()
     }
     #expect(lines.count("tls failed") == Limits.logLinesPerWindow)
     service.stop()

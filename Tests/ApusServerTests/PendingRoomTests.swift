@@ -28,7 +28,7 @@ struct PendingRoomTests {
   }
 
   @Test("A list full of unknown devices still accepts codes and renewals")
-  func strangers() {
+  func besideUntrusted() {
     let others = full(.withoutCode)
     #expect(PendingEnrolments.judge(request(-1, .withoutCode), among: others) == .full)
     #expect(PendingEnrolments.judge(request(-1, .code), among: others) == .added)

@@ -89,13 +89,13 @@ struct EnrolmentCommandTests {
     _ = try device.first("token")
     device.stop()
 
-    let strangers = ["second", "third"].map { name in
+    let others = ["second", "third"].map { name in
       installation.directory.appending(path: "\(name).pem")
     }
     var unwanted: [String] = []
-    for stranger in strangers {
+    for other in others {
       let companion = try Companion(
-        installation.apus, listen(installation, stranger, []), name: stranger.lastPathComponent)
+        installation.apus, listen(installation, other, []), name: other.lastPathComponent)
       unwanted.append(try #require(try companion.first("pending")["key"] as? String))
       companion.stop()
     }
@@ -108,9 +108,9 @@ struct EnrolmentCommandTests {
     }
     #expect(rejected == unwanted)
     // The next start asks again with the same key, and ends with the rejection.
-    for stranger in strangers {
+    for other in others {
       let trouble = #expect(throws: Trouble.self) {
-        try apus(installation, listen(installation, stranger, []))
+        try apus(installation, listen(installation, other, []))
       }
       #expect(trouble?.description.contains("the operator has rejected the request") == true)
     }

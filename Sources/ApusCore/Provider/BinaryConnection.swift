@@ -288,7 +288,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
       return .end(nil)
     case .draining:
       intake = .ended
-      return .end(lastWords)
+      return .end(errorPacketAtEnd)
     }
   }
 
@@ -296,7 +296,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
   /// was accepted that is identifier 0, whether or not a frame came: one may be on its way, and its provider must
   /// learn that it was not accepted. If a notification without identifier was accepted, 0 would make the provider send
   /// that one twice.
-  private var lastWords: BinaryErrorPacket? {
+  private var errorPacketAtEnd: BinaryErrorPacket? {
     if let lastAccepted { return BinaryErrorPacket(status: .shutdown, identifier: lastAccepted) }
     return hasAcceptedSimple ? nil : BinaryErrorPacket(status: .shutdown, identifier: 0)
   }

@@ -10,7 +10,7 @@ extension Connection {
     /// The last output is being written. From here on the peer's input is read and discarded: a close with unread bytes
     /// would make the kernel send a reset, which destroys the last output in the peer's buffer.
     case finishing
-    /// The system has the last output; see `Limits.lastWordsMilliseconds`.
+    /// The system has the last output; see `Limits.pauseBeforeCloseMilliseconds`.
     case pausing
     /// All output is queued, close_notify included; once it is written, our side is shut.
     case closing
@@ -48,7 +48,7 @@ extension Connection {
   enum Ending {
     case none
     case now
-    /// With a pause before close_notify: see `Limits.lastWordsMilliseconds`.
+    /// With a pause before close_notify: see `Limits.pauseBeforeCloseMilliseconds`.
     case afterPause
   }
 

@@ -23,8 +23,10 @@ final class PauseQueue {
     entries.append(
       Entry(
         connection: connection.entry,
-        endMilliseconds: table.context.loop.nowMilliseconds + Limits.lastWordsMilliseconds))
-    if timer?.isActive == false { timer?.start(afterMilliseconds: Limits.lastWordsMilliseconds) }
+        endMilliseconds: table.context.loop.nowMilliseconds + Limits.pauseBeforeCloseMilliseconds))
+    if timer?.isActive == false {
+      timer?.start(afterMilliseconds: Limits.pauseBeforeCloseMilliseconds)
+    }
   }
 
   private func timePassed() {

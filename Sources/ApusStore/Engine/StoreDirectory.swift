@@ -28,8 +28,8 @@ struct StoreDirectory {
       if names.contains(Self.engineFile) {
         throw .corrupted(path: path, detail: "its file \(Self.formatFile) is missing")
       }
-      if let stranger = names.first(where: { $0 != "lost+found" && $0 != temporaryName }) {
-        throw .notAStore(path: path, detail: "it contains '\(stranger)'")
+      if let foreign = names.first(where: { $0 != "lost+found" && $0 != temporaryName }) {
+        throw .notAStore(path: path, detail: "it contains '\(foreign)'")
       }
       guard creating else { throw .missing(path: path) }
       try writeFormat()

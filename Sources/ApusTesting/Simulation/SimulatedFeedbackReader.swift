@@ -94,7 +94,7 @@ final class SimulatedFeedbackReader: LineUser {
     case .finishesFirst:
       // Immediately, or so that it crosses the service's last data.
       let channel = line.channel
-      let words = UInt64(Limits.lastWordsMilliseconds) * Timeline.second / 1000
+      let words = UInt64(Limits.pauseBeforeCloseMilliseconds) * Timeline.second / 1000
       let wait = random.between(0, words + 4 * world.network.latency)
       world.timeline.after(wait) { [weak self, weak channel] in
         guard let self, let channel, line.channel === channel else { return }

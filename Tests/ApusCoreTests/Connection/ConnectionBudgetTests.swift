@@ -138,7 +138,7 @@ struct ConnectionBudgetTests {
   }
 
   @Test("Untrusted connections do not lower what a team may have")
-  func strangersBesideTeam() {
+  func untrustedBesideTeam() {
     var budget = Budget(capacity: 1000)
     for site in 0..<980 {
       let isTaken = budget.accept(from: site, listener: listener(0))

@@ -224,9 +224,9 @@ struct AdminAPITests {
   @Test("Without an open listener the service is not ready, and gives the reason")
   func readiness() throws {
     let bench = try AdminBench()
-    let answer = try bench.ask("GET", "/readyz", peer: AdminBench.stranger)
+    let answer = try bench.ask("GET", "/readyz", peer: AdminBench.remotePeer)
     #expect(answer.status == 503 && answer.text == "no listener is open\n")
-    #expect(try bench.ask("HEAD", "/healthz", peer: AdminBench.stranger).status == 200)
+    #expect(try bench.ask("HEAD", "/healthz", peer: AdminBench.remotePeer).status == 200)
     let status = try bench.ask("GET", "/v1/status").json
     #expect(status["ready"] == .bool(false) && status["version"]?.string == "1.2.3")
   }

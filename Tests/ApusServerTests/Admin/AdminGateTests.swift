@@ -39,7 +39,7 @@ struct AdminGateTests {
     let token = try bench.token(scope.text, scope)
     let (path, body) = Self.example(operation)
     let answer = try bench.ask(
-      operation.route.web.method, path, body, token: token, peer: AdminBench.stranger)
+      operation.route.web.method, path, body, token: token, peer: AdminBench.remotePeer)
     guard let needed = operation.route.scope else {
       // There is no open listener and no page.
       #expect([200, 503, 404].contains(answer.status))
@@ -70,7 +70,7 @@ struct AdminGateTests {
   func noToken() throws {
     let bench = try AdminBench()
     for _ in 0..<20 {
-      let answer = try bench.ask("GET", "/v1/status", peer: AdminBench.stranger)
+      let answer = try bench.ask("GET", "/v1/status", peer: AdminBench.remotePeer)
       #expect(answer.status == 401 && answer.holdMilliseconds == 0)
       #expect(answer.headers.contains(WebField("WWW-Authenticate", "Bearer realm=\"apus\"")))
     }
@@ -84,18 +84,18 @@ struct AdminGateTests {
     var holds: [Int64] = []
     for _ in 1..<Limits.failuresUntilRefused {
       let answer = try bench.ask(
-        "GET", "/v1/status", token: "apus_wrong", peer: AdminBench.stranger)
+        "GET", "/v1/status", token: "apus_wrong", peer: AdminBench.remotePeer)
       #expect(answer.status == 401)
       holds.append(answer.holdMilliseconds)
     }
     #expect(holds == [0, 0, 0, 100, 200, 400, 800, 1600, 3200])
-    let last = try bench.ask("GET", "/v1/status", token: "apus_wrong", peer: AdminBench.stranger)
+    let last = try bench.ask("GET", "/v1/status", token: "apus_wrong", peer: AdminBench.remotePeer)
     #expect(last.status == 429)
     #expect(last.headers.contains(WebField("Retry-After", "30")))
     // A valid token from the same address does not clear the failures of others.
-    let right = try bench.ask("GET", "/v1/status", token: token, peer: AdminBench.stranger)
+    let right = try bench.ask("GET", "/v1/status", token: token, peer: AdminBench.remotePeer)
     #expect(right.status == 200 && right.holdMilliseconds == 0)
-    let wrong = try bench.ask("GET", "/v1/status", token: "apus_wrong", peer: AdminBench.stranger)
+    let wrong = try bench.ask("GET", "/v1/status", token: "apus_wrong", peer: AdminBench.remotePeer)
     #expect(wrong.status == 429 && wrong.json["reason"]?.string == "too-many-attempts")
     let elsewhere = WebPeer.address([192, 0, 2, 2], port: 1)
     #expect(try bench.ask("GET", "/v1/status", token: token, peer: elsewhere).status == 200)
@@ -111,7 +111,7 @@ struct AdminGateTests {
     let bench = try AdminBench()
     var request = WebRequest(
       method: "GET", segments: ["v1", "status"], headers: [WebField("authorization", field)],
-      peer: AdminBench.stranger)
+      peer: AdminBench.remotePeer)
     #expect(bench.api.screen(&request)?.status == 401)
   }
 
@@ -124,7 +124,7 @@ struct AdminGateTests {
   func scopes(scopes: AdminScopes, names: [String]) throws {
     let bench = try AdminBench()
     let token = try bench.token("t", scopes)
-    let answer = try bench.ask("GET", "/v1/status", token: token, peer: AdminBench.stranger)
+    let answer = try bench.ask("GET", "/v1/status", token: token, peer: AdminBench.remotePeer)
     #expect(answer.json["scopes"]?.array?.compactMap(\.string) == names)
   }
 
@@ -133,7 +133,7 @@ struct AdminGateTests {
     let bench = try AdminBench()
     let field = WebField("authorization", "bearer \(try bench.token("t", .all))")
     var request = WebRequest(
-      method: "GET", segments: ["v1", "status"], headers: [field], peer: AdminBench.stranger)
+      method: "GET", segments: ["v1", "status"], headers: [field], peer: AdminBench.remotePeer)
     #expect(bench.api.screen(&request) == nil)
     request.headers = [field, field]
     #expect(bench.api.screen(&request)?.status == 401)
@@ -160,7 +160,7 @@ struct AdminTokenTests {
   @Test("A token is valid from its creation to its removal or expiry, without a restart")
   func life() throws {
     let bench = try AdminBench()
-    let peer = AdminBench.stranger
+    let peer = AdminBench.remotePeer
     let secret = try bench.token("kim", .read)
     let other = try bench.token("lee", .read)
     #expect(try bench.ask("GET", "/v1/status", token: secret, peer: peer).status == 200)
@@ -184,11 +184,11 @@ struct AdminTokenTests {
     let file = bench.data.adminTokenFile
     let good = try String(contentsOfFile: file, encoding: .utf8)
     try Files.write(good + "\n[token x]\nscopes = everything\n", to: file, isPrivate: true)
-    let answer = try bench.ask("GET", "/v1/status", token: secret, peer: AdminBench.stranger)
+    let answer = try bench.ask("GET", "/v1/status", token: secret, peer: AdminBench.remotePeer)
     #expect(answer.status == 401)
     #expect(throws: DirectoryProblem.self) { try bench.token("lee", .read) }
     try Files.write(good, to: file, isPrivate: true)
-    let again = try bench.ask("GET", "/v1/status", token: secret, peer: AdminBench.stranger)
+    let again = try bench.ask("GET", "/v1/status", token: secret, peer: AdminBench.remotePeer)
     #expect(again.status == 200)
   }
 

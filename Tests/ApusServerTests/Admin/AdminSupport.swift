@@ -40,7 +40,7 @@ struct AdminBench {
   let api: AdminAPI
   var data: DataDirectory { directory.data }
 
-  static let stranger = WebPeer.address([192, 0, 2, 1], port: 40_000)
+  static let remotePeer = WebPeer.address([192, 0, 2, 1], port: 40_000)
   static let owner = WebPeer.local(user: 1000, process: 1)
 
   init(_ given: TestDirectory? = nil) throws {

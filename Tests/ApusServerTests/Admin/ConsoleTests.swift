@@ -43,7 +43,7 @@ struct ConsoleTests {
   @Test("Without page files the console's address answers 404")
   func noPage() throws {
     let bench = try AdminBench()
-    let answer = try bench.ask("GET", "/", peer: AdminBench.stranger)
+    let answer = try bench.ask("GET", "/", peer: AdminBench.remotePeer)
     #expect(answer.status == 404 && answer.json["reason"]?.string == "not-found")
   }
 

@@ -17,20 +17,20 @@ struct LimitMetricsTests {
     defer { bench.service.stop() }
     let event = "untrusted connections refused"
     #expect(bench.lines.all(event).isEmpty)
-    var strangers: [RawTCPClient] = []
-    defer { for stranger in strangers { stranger.close() } }
+    var clients: [RawTCPClient] = []
+    defer { for untrusted in clients { untrusted.close() } }
     var refused = 0
     while refused == 0 {
-      strangers.append(try RawTCPClient(bench.service.address(.courier)))
-      try #require(strangers.count <= 40)
-      try waitUntil("connection \(strangers.count) to be decided on") {
+      clients.append(try RawTCPClient(bench.service.address(.courier)))
+      try #require(clients.count <= 40)
+      try waitUntil("connection \(clients.count) to be decided on") {
         let metrics = try bench.metrics()
         func number(_ name: String) -> Int { metrics[name].flatMap { Int($0) } ?? 0 }
         refused = ["newcomer", "oldest"].reduce(0) {
           $0 + number(#"apus_connections_refused_total{what="\#($1)"}"#)
         }
         let late = number(#"apus_connections_ended_total{limit="handshake_time"}"#)
-        return number("apus_connections_untrusted") + refused + late == strangers.count
+        return number("apus_connections_untrusted") + refused + late == clients.count
       }
     }
     #expect(refused == 1)
@@ -116,9 +116,9 @@ struct LimitMetricsTests {
   func times() throws {
     let bench = try MonitoredService()
     defer { bench.service.stop() }
-    let stranger = try RawTCPClient(bench.service.address(.provider))
+    let untrusted = try RawTCPClient(bench.service.address(.provider))
     let device = try bench.service.courier(bench.service.directory.device())
-    _ = try stranger.receiveAll()
+    _ = try untrusted.receiveAll()
     #expect(try device.end().frames.count == 1)
     #expect(try bench.ended("handshake_time") == 1)
     #expect(try bench.ended("untrusted_time") == 1)
@@ -163,11 +163,11 @@ struct LimitMetricsTests {
     let sample = #"apus_log_lines_suppressed_total{kind="tls failed"}"#
     #expect(try bench.metric(sample) == nil)
     for _ in 0..<Limits.logLinesPerWindow + 7 {
-      let stranger = try RawTCPClient(bench.service.address(.provider))
+      let untrusted = try RawTCPClient(bench.service.address(.provider))
       // RFC 8446, section 5.1: 0x50 is not a content type.
-      try stranger.send(Array("POST / HTTP/1.1\r\n\r\n".utf8))
-      _ = try stranger.receiveAll()
-      stranger.close()
+      try untrusted.send(Array("POST / HTTP/1.1\r\n\r\n".utf8))
+      _ = try untrusted.receiveAll()
+      untrusted.close()
     }
     #expect(bench.lines.all("tls failed").count == Limits.logLinesPerWindow)
     #expect(try bench.metric(sample) == 7)

@@ -7,7 +7,7 @@ import Testing
 
 /// Peers that connect without a credential while connections are limited.
 @Suite("Untrusted peers at the connection limit")
-struct StrangerTests {
+struct UntrustedConnectionTests {
   private let service: TestService
 
   init() throws {
@@ -20,7 +20,7 @@ struct StrangerTests {
   }
 
   /// Connections that send nothing.
-  private func strangers(_ count: Int, at address: SocketAddress) throws -> [Int32] {
+  private func untrustedClients(_ count: Int, at address: SocketAddress) throws -> [Int32] {
     try (0..<count).map { _ in
       let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
       try #require(descriptor >= 0)
@@ -52,7 +52,7 @@ struct StrangerTests {
   )
   func sameAddress() throws {
     defer { service.stop() }
-    let crowd = try strangers(100, at: service.address(.courier))
+    let crowd = try untrustedClients(100, at: service.address(.courier))
     defer { for descriptor in crowd { close(descriptor) } }
     let token = try service.connect().token()
     #expect((1...32).contains(openCount(crowd)))
@@ -68,7 +68,7 @@ struct StrangerTests {
     let provider = try service.provider()
     let headers = try service.pushHeaders(to: token, authorization: service.authorization())
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
-    let crowd = try strangers(100, at: service.address(.provider))
+    let crowd = try untrustedClients(100, at: service.address(.provider))
     defer { for descriptor in crowd { close(descriptor) } }
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
     // The listener accepts connections in order, so this one comes after all of them.
@@ -77,7 +77,7 @@ struct StrangerTests {
     #expect(openCount(crowd) <= 32)
   }
 
-  @Test("Providers of one team leave connections for another team, for devices and for strangers")
+  @Test("Providers of one team leave connections for other teams, devices and untrusted clients")
   func greedyTeam() throws {
     defer { service.stop() }
     let token = try service.connect().token()

@@ -1,6 +1,6 @@
 // Untrusted peers that attack a listener, for bad_input.py.
 //
-//   strangers KIND PORT COUNT ADDRESSES
+//   untrusted KIND PORT COUNT ADDRESSES
 //
 // One thread keeps COUNT connections to 127.0.0.1:PORT, from 127.0.0.1 (ADDRESSES 1) or in turn from ADDRESSES of
 // 127.0.1.0/24. A connection that the service ends is replaced at once. KIND selects the attack:
@@ -249,7 +249,7 @@ static int serve(struct peer *peer, unsigned events) {
 
 int main(int count, char **arguments) {
   if (count != 5) {
-    fprintf(stderr, "usage: strangers KIND PORT COUNT ADDRESSES\n");
+    fprintf(stderr, "usage: untrusted KIND PORT COUNT ADDRESSES\n");
     return 2;
   }
   static const unsigned char protocol[] = "\x02h2";

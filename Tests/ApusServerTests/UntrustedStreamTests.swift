@@ -5,7 +5,7 @@ import Testing
 
 /// Requests of untrusted connections, or of one team, together with those of others.
 @Suite("Untrusted clients and greedy teams that open streams", .serialized)
-struct StrangerStreamTests {
+struct UntrustedStreamTests {
   private let service: TestService
   /// Of an offline device.
   private let token: String
@@ -31,7 +31,7 @@ struct StrangerStreamTests {
   }
 
   /// A connection that opens a thousand streams and never acknowledges SETTINGS.
-  private func stranger(_ environment: Environment = .production) throws -> RawHTTP2Client {
+  private func untrusted(_ environment: Environment = .production) throws -> RawHTTP2Client {
     let client = RawHTTP2Client(try service.tls(.provider, environment, protocols: ["h2"]))
     client.acknowledgesSettings = false
     _ = try open(
@@ -61,14 +61,16 @@ struct StrangerStreamTests {
   }
 
   @Test("Forty untrusted clients at a provider's address block none of its requests")
-  func strangers() throws {
+  func besideUntrusted() throws {
     defer { service.stop() }
     let before = try service.provider()
     let good = try headers(authorized: true)
     #expect(try before.exchange(good, body: TestService.payload).status == 200)
-    let strangers = try (0..<40).map { try stranger($0 % 2 == 0 ? .production : .development) }
+    let untrustedClients = try (0..<40).map {
+      try untrusted($0 % 2 == 0 ? .production : .development)
+    }
     // Their input was processed: the last stream of the last one was refused.
-    for stranger in strangers { _ = try stranger.outcome(of: 1999) }
+    for untrusted in untrustedClients { _ = try untrusted.outcome(of: 1999) }
     let late = try service.provider()
     for provider in [before, late] {
       let first = try provider.exchange(good, body: TestService.payload)
