@@ -62,12 +62,12 @@ final class AdminGate: Sendable {
     case .nothing:
       throw refusal("an administration token is required: authorization: Bearer TOKEN", "")
     case .wrong(let milliseconds):
-      note(request, "unknown token")
+      auditRejection(request, "unknown token")
       var refusal = refusal(Self.unknownToken, "invalid_token")
       refusal.holdMilliseconds = milliseconds
       throw refusal
     case .notHeard(let seconds, let wasWrong):
-      note(request, wasWrong ? "unknown token" : "too many attempts")
+      auditRejection(request, wasWrong ? "unknown token" : "too many attempts")
       let (detail, field) = BearerGuard.notHeard(seconds)
       throw Refusal(problem: AdminProblem(.tooManyAttempts, detail, headers: [field]))
     }
@@ -89,7 +89,7 @@ final class AdminGate: Sendable {
     guard let scope = operation.route.scope, !caller.scopes.isSuperset(of: scope) else {
       return nil
     }
-    audit.note(
+    audit.recordRefusal(
       .administratorRefused, actor: "\(caller.name) at \(caller.origin)", reason: "scope missing",
       nowMilliseconds: EventLoop.wallClockMilliseconds()
     ) { [.text("operation", operation.rawValue), .text("scope", scope.text)] }
@@ -98,8 +98,8 @@ final class AdminGate: Sendable {
       "\(caller.name) has the scopes \(caller.scopes.text); this operation needs \(scope.text)")
   }
 
-  private func note(_ request: WebRequest, _ reason: String) {
-    audit.note(
+  private func auditRejection(_ request: WebRequest, _ reason: String) {
+    audit.recordRefusal(
       .administratorRefused, actor: request.peer.text, reason: reason,
       nowMilliseconds: EventLoop.wallClockMilliseconds())
   }

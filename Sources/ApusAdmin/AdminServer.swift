@@ -64,7 +64,7 @@ package final class AdminServer: Sendable {
         let bound = try listen(on: address, isSecure: isSecure, own)
         state.withLock { $0.consoles.append("http\(isSecure ? "s" : "")://\(bound)/") }
       }
-      let clock = HistoryClock { view.history.note(view.totals()) }
+      let clock = HistoryClock { view.history.add(view.totals()) }
       state.withLock { $0.clock = clock }
     } catch {
       stop()
@@ -75,7 +75,7 @@ package final class AdminServer: Sendable {
   private func openSocket(_ api: AdminAPI) throws(WebError) {
     let path = directory.adminSocket
     do throws(WebError) {
-      let server = try WebServer(.init(place: .unix(path: path)), handler: api)
+      let server = try WebServer(.init(endpoint: .unix(path: path)), handler: api)
       state.withLock { state in
         state.servers.append(server)
         state.socket = path
@@ -93,7 +93,7 @@ package final class AdminServer: Sendable {
     on address: SocketAddress, isSecure: Bool, _ api: AdminAPI
   ) throws -> SocketAddress {
     var server = WebServerConfiguration(
-      place: inherited[address].map { .inherited(descriptor: $0, port: address.port) }
+      endpoint: inherited[address].map { .inherited(descriptor: $0, port: address.port) }
         ?? .tcp(host: address.hostText, port: address.port))
     if isSecure { server.identity = WebIdentity(try directory.serverFiles.read()) }
     let opened = try WebServer(server, handler: api)

@@ -83,7 +83,7 @@ final class ServiceHistory: Sendable {
   private let state = Mutex(State())
 
   /// Adds a measurement; the first one is only the baseline.
-  func note(_ totals: Totals) {
+  func add(_ totals: Totals) {
     state.withLock { state in
       if let last = state.last {
         let sample = Self.sample(from: last, to: totals)

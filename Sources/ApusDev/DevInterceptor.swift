@@ -36,7 +36,7 @@ final class DevInterceptor: Interceptor, LedgerWatcher {
 
   func fault(for request: ProviderRequest) -> PlannedFault? {
     guard let (rule, effect) = faults.decide(facts(request)) else { return nil }
-    recorder.note(.event(.fault))
+    recorder.enqueue(.event(.fault))
     switch effect {
     case .request(let effect): return PlannedFault(rule: rule, effect: effect)
     case .opening: return nil
@@ -64,7 +64,7 @@ final class DevInterceptor: Interceptor, LedgerWatcher {
       change.online = false
       do throws(DevProblem) {
         try devices.change(device, change) {
-          recorder.note(.event(.device(id)))
+          recorder.enqueue(.event(.device(id)))
           done()
         }
       } catch {
@@ -84,17 +84,17 @@ final class DevInterceptor: Interceptor, LedgerWatcher {
       let before = late.devices.all.count
       late.devices.adopt(token, topic: topic, environment: environment, reload: late.reload, done)
       guard late.devices.all.count > before, let device = late.devices.all.last else { return }
-      recorder.note(.event(.device(device.id)))
+      recorder.enqueue(.event(.device(device.id)))
     }
   }
 
-  func answered(_ exchange: ProviderExchange) { recorder.note(.answered(exchange)) }
+  func answered(_ exchange: ProviderExchange) { recorder.enqueue(.answered(exchange)) }
 
   func connectionClosed(_ connection: InterceptedConnection) {
-    recorder.note(.closed(connection, milliseconds: clock.nowMilliseconds))
+    recorder.enqueue(.closed(connection, milliseconds: clock.nowMilliseconds))
   }
 
   func noted(_ events: [LedgerEvent], milliseconds: Int64) {
-    recorder.note(.ledger(events, milliseconds: milliseconds))
+    recorder.enqueue(.ledger(events, milliseconds: milliseconds))
   }
 }

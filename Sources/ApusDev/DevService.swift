@@ -74,7 +74,7 @@ package final class DevService {
         settings: .init(
           data: directory.data, listeners: Self.courierListeners(listeners), team: directory.team,
           keepsIdentities: !directory.isThrowAway), apps: directory.topics
-      ) { recorder.note($0) }
+      ) { recorder.enqueue($0) }
       let composer = Composer(
         .init(
           ports: Self.ports(listeners, .provider),
@@ -104,11 +104,11 @@ package final class DevService {
       let address = configuration.listen ?? .loopbackIPv4(port: configuration.ports.console)
       precondition(
         configuration.password != nil || address.isThisMachine, "a console without a password")
-      var place = WebServerConfiguration(
-        place: .tcp(host: address.hostText, port: address.port))
-      place.limits = Self.webLimits
+      var page = WebServerConfiguration(
+        endpoint: .tcp(host: address.hostText, port: address.port))
+      page.limits = Self.webLimits
       let handler = LateHandler()
-      web = try WebServer(place, handler: handler)
+      web = try WebServer(page, handler: handler)
       facts.consoleAddress = address.with(port: web.port ?? address.port)
       facts.readyMilliseconds = monotonicMilliseconds() - started
       self.facts = facts

@@ -183,7 +183,7 @@ struct Enroller: Sendable {
     let presented = PresentedRecord(renewal, query.trust)
     var known = try directory.renewals.known(of: device).good(
       query.trust, nowSeconds: query.nowSeconds)
-    known.note(presented)
+    known.remember(presented)
     if let approved = try approval(of: request), approved != renewal.names.fingerprint,
       known.include(approved)
     {
@@ -204,7 +204,7 @@ struct Enroller: Sendable {
         request, device, name: old.commonName ?? "device", nowSeconds: query.nowSeconds)
     else {
       // The operator's approval counts it as well.
-      try directory.renewals.note(
+      try directory.renewals.remember(
         presented, of: device, trust: query.trust, nowSeconds: query.nowSeconds)
       return try askOperator(toRenew: renewal, request, query)
     }

@@ -77,7 +77,7 @@ package final class EnrolmentQueue: Sendable {
       return reply(Self.notOffered)
     }
     if let waitMilliseconds = admit(query.site, now) {
-      note(.refused(.slowedDown, ""), at: query.site, nowSeconds: query.nowSeconds)
+      report(.refused(.slowedDown, ""), at: query.site, nowSeconds: query.nowSeconds)
       return reply(
         CourierIssuance(
           status: .refused, reason: .tooMany, text: Array("too many requests".utf8),
@@ -92,7 +92,7 @@ package final class EnrolmentQueue: Sendable {
         state.prunedSeconds = query.nowSeconds
         return true
       }
-      note(decision.event, at: query.site, nowSeconds: query.nowSeconds)
+      report(decision.event, at: query.site, nowSeconds: query.nowSeconds)
       reply(decision.issuance)
       if prunes { prune(nowSeconds: query.nowSeconds) }
     }
@@ -100,7 +100,7 @@ package final class EnrolmentQueue: Sendable {
 
   /// A device that is connected has asked for its next certificate more often than it may.
   package func noteAskedTooOften(at site: SocketAddress, nowSeconds: Int64) {
-    note(.refused(.slowedDown, "on one connection"), at: site, nowSeconds: nowSeconds)
+    report(.refused(.slowedDown, "on one connection"), at: site, nowSeconds: nowSeconds)
   }
 
   /// How often certificates were refused since the start, for each reason that there is.
@@ -149,7 +149,7 @@ package final class EnrolmentQueue: Sendable {
   }
 
   /// Records a decision for the operator before the device gets it; issued certificates are recorded durably.
-  private func note(_ event: EnrolmentEvent, at site: SocketAddress, nowSeconds: Int64) {
+  private func report(_ event: EnrolmentEvent, at site: SocketAddress, nowSeconds: Int64) {
     let host = site.hostText
     let address = Log.Field.text("address", host)
     switch event {
@@ -169,7 +169,7 @@ package final class EnrolmentQueue: Sendable {
           .text("device", request.device.text), address,
         ]
       }
-      audit.note(
+      audit.recordRefusal(
         .enrolmentPending, actor: host, reason: request.origin.rawValue,
         nowMilliseconds: nowSeconds * 1000
       ) { [.text("key", request.key), .text("device", request.device.text)] }
@@ -190,7 +190,7 @@ package final class EnrolmentQueue: Sendable {
         reason == .failed ? .error : .notice, .certificateRefused,
         atMilliseconds: EventLoop.monotonicMilliseconds()
       ) { [.text("reason", reason.rawValue), .text("detail", detail), address] }
-      audit.note(
+      audit.recordRefusal(
         .enrolmentRefused, actor: host, reason: reason.rawValue,
         nowMilliseconds: nowSeconds * 1000
       ) { [.text("detail", detail)] }

@@ -24,13 +24,13 @@ struct RenewedCertificates: Sendable {
   }
 
   /// Remembers the certificate that the device presented. Durable when it returns.
-  func note(
+  func remember(
     _ presented: PresentedRecord, of device: DeviceID, trust: Trust, nowSeconds: Int64
   ) throws {
     guard try !known(of: device).include(presented.names.fingerprint) else { return }
     try directory.changing {
       var known = try known(of: device).good(trust, nowSeconds: nowSeconds)
-      known.note(presented)
+      known.remember(presented)
       try write(known, of: device)
     }
   }
@@ -46,7 +46,7 @@ struct RenewedCertificates: Sendable {
     try directory.changing {
       // Read under the lock, because somebody else may have added one.
       var known = try known(of: device).good(trust, nowSeconds: nowSeconds)
-      if let presented { known.note(presented) }
+      if let presented { known.remember(presented) }
       if known.include(CertificateNames(certificate).fingerprint) { return true }
       guard known.count < Limits.certificatesPerDevice else { return false }
       known.issued.append(certificate)
@@ -162,7 +162,7 @@ struct KnownCertificates: Sendable {
     all.contains { $0.fingerprint == fingerprint }
   }
 
-  mutating func note(_ record: PresentedRecord) {
+  mutating func remember(_ record: PresentedRecord) {
     if !include(record.names.fingerprint) { presented.append(record) }
   }
 

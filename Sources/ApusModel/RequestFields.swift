@@ -4,7 +4,7 @@
 /// contiguous, and a table holds where each begins. `removeAll` keeps the memory for the next request.
 public struct RequestFields: Sendable {
   @usableFromInline
-  struct Place: Sendable {
+  struct FieldRange: Sendable {
     @usableFromInline var offset: UInt16 = 0
     @usableFromInline var length: UInt16 = 0
     @usableFromInline var occurrences: UInt8 = 0
@@ -20,7 +20,7 @@ public struct RequestFields: Sendable {
 
   @usableFromInline var bytes: [UInt8]
   @usableFromInline var used = 0
-  @usableFromInline var places = InlineArray<18, Place>(repeating: Place())
+  @usableFromInline var places = InlineArray<18, FieldRange>(repeating: FieldRange())
   /// Whether any field occurred more than once.
   public private(set) var hasRepeatedField = false
 
@@ -33,7 +33,7 @@ public struct RequestFields: Sendable {
   public mutating func removeAll() {
     used = 0
     hasRepeatedField = false
-    for index in places.indices { places[index] = Place() }
+    for index in places.indices { places[index] = FieldRange() }
   }
 
   /// Adds one field.
@@ -50,7 +50,7 @@ public struct RequestFields: Sendable {
     // Offsets and lengths fit their 16 bits because `bytes` is no longer than that.
     guard value.count <= bytes.count - used else { return false }
     bytes.write(value, at: used)
-    places[index] = Place(offset: used, length: value.count)
+    places[index] = FieldRange(offset: used, length: value.count)
     used += value.count
     return true
   }

@@ -23,7 +23,7 @@ final class KnownCertificates: Sendable {
     return table.withLock { $0.window(of: tag)?.contains(now) ?? false }
   }
 
-  func note(_ digest: UnsafePointer<UInt8>, from: Int64, to: Int64) {
+  func insert(_ digest: UnsafePointer<UInt8>, from: Int64, to: Int64) {
     guard let tag = unsafe tag(digest) else { return }
     table.withLock { table in
       if table.count >= capacity { table = KnownCertificateTable() }
@@ -55,7 +55,7 @@ struct KnownCertificateTable {
     var low: UInt64
   }
 
-  private struct Place {
+  private struct Entry {
     var tag = Tag(high: 0, low: 0)
     var fromSeconds: UInt32 = 0
     /// Unix seconds, which fit 32 bits until 2106; 0 if the slot is free.
@@ -63,7 +63,7 @@ struct KnownCertificateTable {
   }
 
   /// At most three quarters full.
-  private var places = [Place](repeating: Place(), count: 16)
+  private var places = [Entry](repeating: Entry(), count: 16)
   private(set) var count = 0
 
   /// The certificate's validity in Unix seconds.
@@ -83,7 +83,7 @@ struct KnownCertificateTable {
       }
       count += 1
     }
-    places[index] = Place(
+    places[index] = Entry(
       tag: tag, fromSeconds: UInt32(clamping: from), toSeconds: UInt32(clamping: to))
   }
 
@@ -99,7 +99,7 @@ struct KnownCertificateTable {
   /// By half: if it doubled, half of the table would be free on average.
   private mutating func grow() {
     let old = places
-    places = [Place](repeating: Place(), count: old.count + old.count / 2)
+    places = [Entry](repeating: Entry(), count: old.count + old.count / 2)
     for place in old where place.toSeconds != 0 { places[index(of: place.tag)] = place }
   }
 }

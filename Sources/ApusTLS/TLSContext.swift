@@ -29,7 +29,7 @@ internal import CShims
       { argument, digest, from, to in
         guard let argument = unsafe argument, let digest = unsafe digest else { return }
         let known = unsafe Unmanaged<KnownCertificates>.fromOpaque(argument).takeUnretainedValue()
-        unsafe known.note(digest, from: from, to: to)
+        unsafe known.insert(digest, from: from, to: to)
       }, Unmanaged.passUnretained(known).toOpaque())
     guard isRevoked != nil else { return }
     unsafe apus_tls_policy_set_revocation(

@@ -17,7 +17,7 @@ package struct ShardWalk {
       let verb = walker.step()
       model.check()
       guard model.faults.isEmpty else {
-        note("step \(step), \(verb)")
+        fail("step \(step), \(verb)")
         return
       }
     }
@@ -25,10 +25,10 @@ package struct ShardWalk {
       model.cycle(device)
       model.check()
     }
-    if !model.faults.isEmpty { note("at the end") }
+    if !model.faults.isEmpty { fail("at the end") }
   }
 
-  private mutating func note(_ place: String) {
+  private mutating func fail(_ place: String) {
     fault = "seed \(seed), \(place): \(model.faults.joined(separator: "; "))"
   }
 

@@ -4,7 +4,7 @@ import Glibc
 /// One HTTP request with libcurl, which checks the host's name, and knows proxies and time limits. Blocks until the
 /// response.
 package struct WebCall: Sendable {
-  package enum Place: Sendable, Hashable {
+  package enum Endpoint: Sendable, Hashable {
     /// A server on a UNIX socket.
     case unix(path: String)
     /// TLS. The certificate must name the host, and be issued by an authority in the file (PEM) or, without a file, by
@@ -12,7 +12,7 @@ package struct WebCall: Sendable {
     case tls(host: String, port: UInt16, authorityFile: String?)
   }
 
-  package var place: Place
+  package var endpoint: Endpoint
   package var method: String
   /// Path segments, without percent encoding.
   package var segments: [String]
@@ -23,8 +23,8 @@ package struct WebCall: Sendable {
   /// Seconds to wait for the complete response.
   package var timeoutSeconds = 60
 
-  package init(_ place: Place, _ method: String, _ segments: [String]) {
-    self.place = place
+  package init(_ endpoint: Endpoint, _ method: String, _ segments: [String]) {
+    self.endpoint = endpoint
     self.method = method
     self.segments = segments
   }
@@ -89,7 +89,7 @@ package struct WebCall: Sendable {
     number(CURLOPT_FOLLOWLOCATION, 0)
     number(CURLOPT_CONNECTTIMEOUT, 10)
     number(CURLOPT_TIMEOUT, timeoutSeconds)
-    switch place {
+    switch endpoint {
     case .unix(let path):
       text(CURLOPT_PROTOCOLS_STR, "http")
       text(CURLOPT_UNIX_SOCKET_PATH, path)
@@ -122,7 +122,7 @@ package struct WebCall: Sendable {
 
   private var url: String {
     let base =
-      switch place {
+      switch endpoint {
       case .unix: "http://localhost"
       case .tls(let host, let port, _):
         "https://\(host.contains(":") ? "[\(host)]" : host):\(port)"

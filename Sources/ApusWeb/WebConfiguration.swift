@@ -33,7 +33,7 @@ package struct WebLimits: Sendable {
 
 /// Where and how a server listens.
 package struct WebServerConfiguration: Sendable {
-  package enum Place: Sendable, Hashable {
+  package enum Endpoint: Sendable, Hashable {
     /// A UNIX socket that only its owner can connect to.
     case unix(path: String)
     /// A numeric address; port 0 picks a free port.
@@ -42,13 +42,13 @@ package struct WebServerConfiguration: Sendable {
     case inherited(descriptor: Int32, port: UInt16)
   }
 
-  package var place: Place
+  package var endpoint: Endpoint
   /// The identity for TLS; nil for plain HTTP.
   package var identity: WebIdentity?
   package var limits = WebLimits()
 
-  package init(place: Place, identity: WebIdentity? = nil) {
-    self.place = place
+  package init(endpoint: Endpoint, identity: WebIdentity? = nil) {
+    self.endpoint = endpoint
     self.identity = identity
   }
 }
@@ -61,9 +61,9 @@ package enum WebError: Error, Sendable, Hashable, CustomStringConvertible {
   case notASocket(path: String)
   case pathTooLong(path: String, limit: Int)
   case badAddress(String)
-  case system(operation: String, place: String, code: Int32)
+  case system(operation: String, address: String, code: Int32)
   /// libmicrohttpd could not start, usually because of the certificate or its key.
-  case notStarted(place: String)
+  case notStarted(address: String)
 
   /// Whether the file system cannot create a socket: it is full, read-only, or fails.
   package var isOfDisk: Bool {
@@ -80,10 +80,10 @@ package enum WebError: Error, Sendable, Hashable, CustomStringConvertible {
       "\(path) is too long for a UNIX socket (\(limit) bytes): choose a shorter path "
         + "for the data directory, or switch the socket off"
     case .badAddress(let text): "\(text) is not a numeric address"
-    case .system(let operation, let place, let code):
-      "cannot \(operation) \(place): \(systemText(code))"
-    case .notStarted(let place):
-      "cannot start a server on \(place): do the certificate and its key belong together?"
+    case .system(let operation, let address, let code):
+      "cannot \(operation) \(address): \(systemText(code))"
+    case .notStarted(let address):
+      "cannot start a server on \(address): do the certificate and its key belong together?"
     }
   }
 }

@@ -67,7 +67,7 @@ import Glibc
       }
     }
     guard unsafe daemon != nil else {
-      throw .notStarted(place: listener.path ?? "port \(listener.port ?? 0)")
+      throw .notStarted(address: listener.path ?? "port \(listener.port ?? 0)")
     }
   }
 
@@ -144,7 +144,7 @@ import Glibc
     state.withLock { $0.connections[ObjectIdentifier(connection)] = nil }
   }
 
-  private func note(_ connection: Connection, awaitsRequest: Bool) {
+  private func set(_ connection: Connection, awaitsRequest: Bool) {
     let now = awaitsRequest ? monotonicMilliseconds() : nil
     state.withLock { $0.connections[ObjectIdentifier(connection)]?.sinceMilliseconds = now }
   }
@@ -181,7 +181,7 @@ import Glibc
     if exchange.isTooLarge, exchange.answer == nil {
       exchange.answer = handler.tooLarge(limitBytes: limits.bodyBytes)
     }
-    note(exchange.connection, awaitsRequest: false)
+    set(exchange.connection, awaitsRequest: false)
     if exchange.answer == nil
       || (exchange.answer?.holdMilliseconds ?? 0) > 0 && !exchange.isAnswering
     {
@@ -245,7 +245,7 @@ import Glibc
       state.withLock { $0.streams[ObjectIdentifier(exchange)] = nil }
       stream.close()
     }
-    note(exchange.connection, awaitsRequest: true)
+    set(exchange.connection, awaitsRequest: true)
   }
 
   func take(_ exchange: WebExchange, _ bytes: UnsafeRawBufferPointer) -> Bool {

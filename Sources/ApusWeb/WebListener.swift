@@ -13,8 +13,8 @@ struct WebListener: Sendable {
 
   private static let backlog: Int32 = 128
 
-  init(_ place: WebServerConfiguration.Place) throws(WebError) {
-    switch place {
+  init(_ endpoint: WebServerConfiguration.Endpoint) throws(WebError) {
+    switch endpoint {
     case .unix(let path): try self.init(unix: path)
     case .tcp(let host, let port): try self.init(host: host, port: port)
     case .inherited(let descriptor, let port): try self.init(sharing: descriptor, port: port)
@@ -70,28 +70,28 @@ struct WebListener: Sendable {
     // Nobody listens: a killed service left the socket.
     case ECONNREFUSED:
       guard unsafe unlink(path) == 0 || errno == ENOENT else {
-        throw .system(operation: "remove", place: path, code: errno)
+        throw .system(operation: "remove", address: path, code: errno)
       }
     case ENOENT: return
     // EAGAIN: the backlog is full, so another process listens.
     case 0, EAGAIN: throw .socketTaken(path: path)
-    default: throw .system(operation: "connect to", place: path, code: code)
+    default: throw .system(operation: "connect to", address: path, code: code)
     }
   }
 
   // MARK: TCP
 
   private init(host: String, port: UInt16) throws(WebError) {
-    let place = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    let text = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     var hints = unsafe addrinfo()
     unsafe hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE
     unsafe hints.ai_socktype = 1  // SOCK_STREAM
     var found: UnsafeMutablePointer<addrinfo>?
     guard unsafe getaddrinfo(host, String(port), &hints, &found) == 0,
       let address = unsafe found
-    else { throw .badAddress(place) }
+    else { throw .badAddress(text) }
     defer { unsafe freeaddrinfo(address) }
-    let descriptor = try unsafe Self.socket(address.pointee.ai_family, place)
+    let descriptor = try unsafe Self.socket(address.pointee.ai_family, text)
     var on: Int32 = 1
     let size = socklen_t(MemoryLayout<Int32>.size)
     unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, size)
@@ -101,7 +101,7 @@ struct WebListener: Sendable {
     guard
       unsafe Glibc.bind(descriptor, address.pointee.ai_addr, address.pointee.ai_addrlen) == 0,
       listen(descriptor, Self.backlog) == 0
-    else { throw Self.failure("listen on", place, closing: descriptor) }
+    else { throw Self.failure("listen on", text, closing: descriptor) }
     self.descriptor = descriptor
     path = nil
     self.port = Self.port(of: descriptor)
@@ -110,7 +110,7 @@ struct WebListener: Sendable {
   private init(sharing listening: Int32, port: UInt16) throws(WebError) {
     let descriptor = fcntl(listening, F_DUPFD_CLOEXEC, 0)
     guard descriptor >= 0 else {
-      throw .system(operation: "duplicate", place: "port \(port)", code: errno)
+      throw .system(operation: "duplicate", address: "port \(port)", code: errno)
     }
     guard fcntl(descriptor, F_SETFL, 0o4000) == 0 else {  // O_NONBLOCK
       throw Self.failure("configure", "port \(port)", closing: descriptor)
@@ -136,10 +136,10 @@ struct WebListener: Sendable {
 
   // MARK: Both
 
-  private static func socket(_ family: Int32, _ place: String) throws(WebError) -> Int32 {
+  private static func socket(_ family: Int32, _ text: String) throws(WebError) -> Int32 {
     // SOCK_STREAM, SOCK_CLOEXEC and SOCK_NONBLOCK, which have different types in Glibc and other modules.
     let descriptor = Glibc.socket(family, 1 | 0o2000000 | 0o4000, 0)
-    guard descriptor >= 0 else { throw .system(operation: "open", place: place, code: errno) }
+    guard descriptor >= 0 else { throw .system(operation: "open", address: text, code: errno) }
     return descriptor
   }
 
@@ -154,10 +154,10 @@ struct WebListener: Sendable {
   }
 
   private static func failure(
-    _ operation: String, _ place: String, closing descriptor: Int32
+    _ operation: String, _ text: String, closing descriptor: Int32
   ) -> WebError {
     let code = errno
     Glibc.close(descriptor)
-    return .system(operation: operation, place: place, code: code)
+    return .system(operation: operation, address: text, code: code)
   }
 }

@@ -23,7 +23,7 @@ package final class WebServer: Sendable {
   package init(
     _ configuration: WebServerConfiguration, handler: any WebHandler
   ) throws(WebError) {
-    let listener = try WebListener(configuration.place)
+    let listener = try WebListener(configuration.endpoint)
     let pool = WebPool(threads: configuration.limits.threads)
     do throws(WebError) {
       let daemon = try WebDaemon(listener, configuration, pool: pool, handler: handler)

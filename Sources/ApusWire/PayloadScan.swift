@@ -109,7 +109,7 @@ struct PayloadScanner {
   }
 
   /// Where a step ended.
-  enum Place {
+  enum Position {
     /// Directly after a comma. The scanner's state depends on everything read so far, and on nothing after it.
     case behindComma
     case insideContainer
@@ -126,7 +126,7 @@ struct PayloadScanner {
 
   /// Reads a value, or the beginning of a container, and the separators after it.
   @inline(always)
-  mutating func step(_ bytes: Span<UInt8>) throws(JSONFault) -> Place {
+  mutating func step(_ bytes: Span<UInt8>) throws(JSONFault) -> Position {
     if isInObject { try member(bytes) }
     let isOpen = try value(bytes)
     // An empty container ends where its first member would begin.
@@ -154,31 +154,31 @@ struct PayloadScanner {
     switch lexer.next(bytes) {
     case 0x22:
       _ = try lexer.string(bytes)
-      note(.other)
+      recordValue(.other)
     case 0x7b:
-      note(.object)
+      recordValue(.object)
       try open(object: true)
       return true
     case 0x5b:
-      note(.other)
+      recordValue(.other)
       try open(object: false)
       return true
     case 0x6e:
       try lexer.word(bytes, "null")
-      note(.null)
+      recordValue(.null)
     case 0x74:
       try lexer.word(bytes, "true")
-      note(.other)
+      recordValue(.other)
     case 0x66:
       try lexer.word(bytes, "false")
-      note(.other)
+      recordValue(.other)
     default:
       guard lexer.offset < bytes.count else { throw .truncated }
       let start = lexer.offset
       try lexer.number(bytes)
       let isOne =
         key == .contentAvailable && Self.isOne(bytes.extracting(start..<lexer.offset))
-      note(isOne ? .one : .other)
+      recordValue(isOne ? .one : .other)
     }
     return false
   }
@@ -231,7 +231,7 @@ struct PayloadScanner {
 
   /// Records that the value of the last key is, or begins, a value of this kind.
   @inline(always)
-  private mutating func note(_ kind: ValueKind) {
+  private mutating func recordValue(_ kind: ValueKind) {
     switch key {
     case .other: return
     case .aps:

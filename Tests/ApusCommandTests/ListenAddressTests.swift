@@ -9,7 +9,7 @@ private func read(
   try? ValueSyntax<ListenAddresses>.listen(port: 2195, allowed: allowed).read(text).list
 }
 
-private func address(_ host: String, _ port: UInt16) -> ListenAddress.Place {
+private func address(_ host: String, _ port: UInt16) -> ListenAddress.Endpoint {
   .address(HostPort(host: host, port: port))
 }
 
@@ -23,10 +23,10 @@ struct ListenAddressTests {
       ("2197,127.0.0.1:1", [.everywhere(port: 2197), address("127.0.0.1", 1)]),
       ("localhost:1", nil), ("127.0.0.1:1,", nil), ("", nil), ("65536", nil), ("1.2.3:4", nil),
       ("127.0.0.1:1 127.0.0.1:2", nil), ("off,1", nil), ("*:", nil), ("+1", nil),
-    ] as [(String, [ListenAddress.Place]?)])
-  func places(text: String, expected: [ListenAddress.Place]?) {
-    #expect(read(text, [])?.map(\.place) == expected)
-    #expect(read(text)?.map(\.place) == expected, "where modifiers are allowed")
+    ] as [(String, [ListenAddress.Endpoint]?)])
+  func endpoints(text: String, expected: [ListenAddress.Endpoint]?) {
+    #expect(read(text, [])?.map(\.endpoint) == expected)
+    #expect(read(text)?.map(\.endpoint) == expected, "where modifiers are allowed")
   }
 
   @Test("A modifier applies only to its address")
@@ -47,7 +47,7 @@ struct ListenAddressTests {
     let groups = try syntax.read("1+confirm+strict,2,3+strict+confirm,4+confirm,5").groups
     #expect(groups.map(\.modifiers) == [[.confirm, .strict], [], [.confirm]])
     #expect(
-      groups.map(\.places) == [
+      groups.map(\.endpoints) == [
         [.everywhere(port: 1), .everywhere(port: 3)], [.everywhere(port: 2), .everywhere(port: 5)],
         [.everywhere(port: 4)],
       ])
@@ -149,7 +149,7 @@ struct ListenAddressTests {
 }
 
 @Suite("Console addresses")
-struct ConsolePlaceTests {
+struct ConsoleEndpointTests {
   @Test(
     "A port, a numeric address, or both; the rest has defaults",
     arguments: [
@@ -159,8 +159,8 @@ struct ConsolePlaceTests {
       ("localhost:80", nil), ("65536", nil), ("1.2.3", nil), ("[127.0.0.1]", nil), (":80", nil),
       ("a:b", nil), ("*:80", nil),
     ] as [(String, String?)])
-  func places(text: String, expected: String?) {
-    let place = try? ValueSyntax<ConsolePlace>.consolePlace("PLACE").read(text)
-    #expect(place?.address(host: "127.0.0.1", port: 2191).description == expected)
+  func endpoints(text: String, expected: String?) {
+    let endpoint = try? ValueSyntax<ConsoleEndpoint>.consoleEndpoint("PLACE").read(text)
+    #expect(endpoint?.address(host: "127.0.0.1", port: 2191).description == expected)
   }
 }

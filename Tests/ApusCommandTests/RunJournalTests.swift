@@ -119,10 +119,10 @@ struct RunTallyTests {
   @Test("Outcomes are counted, by reason, most frequent first")
   func counts() {
     var tally = RunTally()
-    for _ in 0..<1234 { tally.note(.accepted(uniqueID: nil)) }
-    for _ in 0..<3 { tally.note(dead) }
-    tally.note(.unknown(cause: "timed out", mayBeTaken: true))
-    tally.note(.invalid("has no token"))
+    for _ in 0..<1234 { tally.count(.accepted(uniqueID: nil)) }
+    for _ in 0..<3 { tally.count(dead) }
+    tally.count(.unknown(cause: "timed out", mayBeTaken: true))
+    tally.count(.invalid("has no token"))
     tally.leftInDoubt = 2
     #expect(!tally.isAllAccepted && tally.stop == nil && tally.done == 1239)
     #expect(
@@ -148,9 +148,9 @@ struct RunTallyTests {
   @Test("A rejected credential ends a run, a rejected device token does not")
   func credential() {
     var tally = RunTally()
-    tally.note(dead)
+    tally.count(dead)
     #expect(tally.stop == nil)
-    tally.note(.rejected(status: 403, reason: "ExpiredProviderToken", timestampMilliseconds: nil))
+    tally.count(.rejected(status: 403, reason: "ExpiredProviderToken", timestampMilliseconds: nil))
     #expect(tally.stop == .credentialRefused(reason: "ExpiredProviderToken"))
     tally.interrupt()
     #expect(tally.stop == .credentialRefused(reason: "ExpiredProviderToken"))
@@ -160,9 +160,9 @@ struct RunTallyTests {
   func unreachable() {
     func run(first: RowOutcome?) -> RunTally.Stop? {
       var tally = RunTally()
-      if let first { tally.note(first) }
+      if let first { tally.count(first) }
       for _ in 0..<RunTally.connectFailures {
-        tally.note(.unknown(cause: "refused", mayBeTaken: false), isFailureToConnect: true)
+        tally.count(.unknown(cause: "refused", mayBeTaken: false), isFailureToConnect: true)
       }
       return tally.stop
     }
@@ -176,7 +176,7 @@ struct RunTallyTests {
     var tally = RunTally()
     tally.finish()
     #expect(tally.stop == nil && tally.isAllAccepted)
-    tally.note(.unknown(cause: "refused", mayBeTaken: false), isFailureToConnect: true)
+    tally.count(.unknown(cause: "refused", mayBeTaken: false), isFailureToConnect: true)
     #expect(tally.stop == nil)
     tally.finish()
     #expect(tally.stop == .unreachable(cause: "refused"))
@@ -186,7 +186,7 @@ struct RunTallyTests {
   func bounded() {
     var tally = RunTally()
     for number in 0..<1000 {
-      tally.note(.rejected(status: 400, reason: "\(number)", timestampMilliseconds: nil))
+      tally.count(.rejected(status: 400, reason: "\(number)", timestampMilliseconds: nil))
     }
     #expect(tally.reasons.count == 101 && tally.reasons["other reasons"] == 900)
   }

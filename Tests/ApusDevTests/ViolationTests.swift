@@ -37,7 +37,7 @@ struct ViolationTests {
     var found: [UInt64] = []
     for number in UInt64(1)...5 {
       let exchange = Self.exchange(connection: number, at: Int64(number) * 1000)
-      _ = watch.note(exchange, number: number)
+      _ = watch.check(exchange, number: number)
       if let (push, violation) = watch.closed(
         exchange.request.connection, nowMilliseconds: Int64(number) * 1000)
       {
@@ -48,11 +48,11 @@ struct ViolationTests {
     #expect(found == [3, 4, 5])
     // No violation: a connection with two pushes, and one after a pause of a minute.
     let pair = Self.exchange(connection: 6, at: 6000)
-    _ = watch.note(pair, number: 6)
-    _ = watch.note(pair, number: 7)
+    _ = watch.check(pair, number: 6)
+    _ = watch.check(pair, number: 7)
     #expect(watch.closed(pair.request.connection, nowMilliseconds: 6000) == nil)
     let rested = Self.exchange(connection: 8, at: 99_000)
-    _ = watch.note(rested, number: 8)
+    _ = watch.check(rested, number: 8)
     #expect(watch.closed(rested.request.connection, nowMilliseconds: 99_000) == nil)
   }
 
@@ -61,7 +61,7 @@ struct ViolationTests {
     var watch = ConnectionWatch()
     func note(_ issuedAt: Int64, _ connection: UInt64) -> [String] {
       Self.rules(
-        watch.note(Self.exchange(connection: connection, issuedAt: issuedAt), number: 1))
+        watch.check(Self.exchange(connection: connection, issuedAt: issuedAt), number: 1))
     }
     #expect(note(10_000, 1).isEmpty)
     #expect(note(10_000, 2).isEmpty)
@@ -76,7 +76,7 @@ struct ViolationTests {
     var watch = ConnectionWatch()
     func note(_ milliseconds: Int64, _ status: Int, _ payload: String = "{}") -> [String] {
       Self.rules(
-        watch.note(
+        watch.check(
           Self.exchange(at: milliseconds, status: status, payload: payload), number: 1))
     }
     #expect(note(1000, 503).isEmpty)

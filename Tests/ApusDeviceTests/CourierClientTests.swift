@@ -388,7 +388,7 @@ struct CourierClientDuplicateTests {
   func window() {
     var window = DuplicateWindow(capacity: 3)
     func note(_ id: UInt32) -> DuplicateWindow.Standing {
-      window.note(messageID: id, sentNanoseconds: 1_000_000)
+      window.insert(messageID: id, sentNanoseconds: 1_000_000)
     }
     #expect([9, 2, 7].map(note) == [.new, .new, .new])
     #expect([9, 2, 7].map(note) == [.open, .open, .open])
@@ -418,7 +418,7 @@ struct CourierClientDuplicateTests {
         window.forget(id)
         if let index { list[index] = nil }
       default:
-        let standing = window.note(messageID: id, sentNanoseconds: nil)
+        let standing = window.insert(messageID: id, sentNanoseconds: nil)
         let expected: DuplicateWindow.Standing =
           index.flatMap { list[$0] }.map { $0.isHandled ? .handled : .open } ?? .new
         #expect(standing == expected, "seed \(seed), step \(step)")

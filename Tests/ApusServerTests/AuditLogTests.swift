@@ -64,11 +64,11 @@ struct AuditLogTests {
     let start: Int64 = 1_800_000_000_000
     // A hundred a second, for an hour.
     for index in 0..<360_000 {
-      log.note(
+      log.recordRefusal(
         .deviceRefused, actor: "192.0.2.1", reason: "no certificate",
         nowMilliseconds: start + Int64(index) * 10)
     }
-    log.note(.deviceRefused, actor: "192.0.2.1", reason: "expired", nowMilliseconds: start)
+    log.recordRefusal(.deviceRefused, actor: "192.0.2.1", reason: "expired", nowMilliseconds: start)
     let lines = try lines()
     let flood = lines.filter { $0["reason"] as? String == "no certificate" }
     // The burst, plus one for each minute.

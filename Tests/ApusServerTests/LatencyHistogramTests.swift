@@ -85,9 +85,9 @@ struct ServiceHistoryTests {
   @Test("Rates refer to the time between two measurements, and the first one only starts")
   func rates() {
     let history = ServiceHistory()
-    history.note(Self.totals(0, accepted: 1000))
+    history.add(Self.totals(0, accepted: 1000))
     #expect(history.samples(sinceMilliseconds: 0, stepSeconds: 10).isEmpty)
-    history.note(Self.totals(1, accepted: 1050, latency: 12))
+    history.add(Self.totals(1, accepted: 1050, latency: 12))
     let json = history.samples(sinceMilliseconds: 0, stepSeconds: 10).map(\.json)
     #expect(json.count == 1)
     #expect(json[0]["accepted_per_second"] == .number(5.0))
@@ -101,7 +101,7 @@ struct ServiceHistoryTests {
   func day() {
     let history = ServiceHistory()
     let count = Int64(ServiceHistory.capacity) + 100
-    for tick in 0...count { history.note(Self.totals(tick, accepted: UInt64(tick) * 20)) }
+    for tick in 0...count { history.add(Self.totals(tick, accepted: UInt64(tick) * 20)) }
     let all = history.samples(sinceMilliseconds: 0, stepSeconds: 10)
     #expect(all.count == ServiceHistory.capacity)
     #expect(all.map(\.milliseconds) == all.map(\.milliseconds).sorted())
@@ -119,11 +119,11 @@ struct ServiceHistoryTests {
   func merged() throws {
     let history = ServiceHistory()
     var totals = Self.totals(1, accepted: 0)
-    history.note(totals)
+    history.add(totals)
     for (tick, latency) in [(2, 9), (3, nil), (4, 4)] as [(Int64, Int64?)] {
       totals.milliseconds = 1_700_000_000_000 + tick * 10_000
       if let latency { totals.latencies.acceptance.add(milliseconds: latency) }
-      history.note(totals)
+      history.add(totals)
     }
     let one = try #require(history.samples(sinceMilliseconds: 0, stepSeconds: 86_400).first)
     #expect(one.p50 == 9 && one.p99 == 9 && one.spanMilliseconds == 30_000)
@@ -138,7 +138,7 @@ struct ServiceHistoryTests {
     for tick in 0..<7 {
       var totals = Self.totals(Int64(tick), accepted: 0)
       totals.latencies = latencies
-      history.note(totals)
+      history.add(totals)
     }
     latencies.delivery.add(milliseconds: 2)
     #expect(history.lastMinute(of: latencies).delivery.count == 1)

@@ -13,7 +13,7 @@ struct KnownCertificateTests {
   @Test("A certificate is known while its whole chain is valid, and no other one is")
   func window() {
     let known = KnownCertificates()
-    known.note(digest(1), from: 100, to: 200)
+    known.insert(digest(1), from: 100, to: 200)
     for (now, answer) in [(99, false), (100, true), (200, true), (201, false)] as [(Int64, Bool)] {
       #expect(known.contain(digest(1), now: now) == answer)
     }
@@ -25,7 +25,7 @@ struct KnownCertificateTests {
   @Test("The number of known certificates is bounded")
   func bounded() {
     let known = KnownCertificates(capacity: 10)
-    for byte in 0..<25 as Range<UInt8> { known.note(digest(byte), from: 0, to: 9) }
+    for byte in 0..<25 as Range<UInt8> { known.insert(digest(byte), from: 0, to: 9) }
     #expect(known.count == 5)
     #expect(known.contain(digest(24), now: 5) && !known.contain(digest(0), now: 5))
   }
@@ -38,7 +38,7 @@ struct KnownCertificateTests {
     }
     for _ in 0..<2 {
       for number in 0..<5000 as Range<Int> {
-        known.note(digest(number), from: Int64(number), to: Int64(number) + 10)
+        known.insert(digest(number), from: Int64(number), to: Int64(number) + 10)
       }
     }
     #expect(known.count == 5000)
@@ -54,10 +54,10 @@ struct KnownCertificateTests {
   @Test("Times beyond 32 bits are clamped safely")
   func times() {
     let known = KnownCertificates()
-    known.note(digest(1), from: -5, to: .max)
+    known.insert(digest(1), from: -5, to: .max)
     #expect(known.contain(digest(1), now: 0) && known.contain(digest(1), now: 4_294_967_295))
     #expect(!known.contain(digest(1), now: 4_294_967_296))
-    known.note(digest(2), from: -9, to: -5)
+    known.insert(digest(2), from: -9, to: -5)
     #expect(known.count == 1 && !known.contain(digest(2), now: -7))
   }
 

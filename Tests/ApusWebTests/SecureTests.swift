@@ -47,7 +47,7 @@ struct SecureTests {
       removeSecond()
     }
     let server = try TestServer { configuration in
-      configuration.place = .tcp(host: "127.0.0.1", port: 0)
+      configuration.endpoint = .tcp(host: "127.0.0.1", port: 0)
       configuration.identity = first
     }
     let echo = "200 POST a|b/c?x=1&2 2 somebody\n"
@@ -73,7 +73,7 @@ struct SecureTests {
     let (identity, file, remove) = try identity()
     defer { remove() }
     let server = try TestServer { configuration in
-      configuration.place = .tcp(host: "127.0.0.1", port: 0)
+      configuration.endpoint = .tcp(host: "127.0.0.1", port: 0)
       configuration.identity = identity
     }
     #expect(try call(server.server, file, host: "127.0.0.1").hasPrefix("200 "))

@@ -317,7 +317,7 @@ struct ListenerTests {
   func twice() throws {
     let server = try TestServer()
     #expect(throws: WebError.socketTaken(path: server.path)) {
-      try WebServer(.init(place: .unix(path: server.path)), handler: EchoHandler())
+      try WebServer(.init(endpoint: .unix(path: server.path)), handler: EchoHandler())
     }
     let answer = try server.exchange("GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     #expect(answer.hasPrefix("HTTP/1.1 200 "))
@@ -333,11 +333,11 @@ struct ListenerTests {
     // As the kernel does for a killed process: the descriptor closes, the file stays.
     Glibc.close(listener.descriptor)
     #expect(FileManager.default.fileExists(atPath: path))
-    let server = try WebServer(.init(place: .unix(path: path)), handler: EchoHandler())
+    let server = try WebServer(.init(endpoint: .unix(path: path)), handler: EchoHandler())
     server.stop()
     try Data("mine".utf8).write(to: URL(filePath: path))
     #expect(throws: WebError.notASocket(path: path)) {
-      try WebServer(.init(place: .unix(path: path)), handler: EchoHandler())
+      try WebServer(.init(endpoint: .unix(path: path)), handler: EchoHandler())
     }
     #expect(try String(contentsOfFile: path, encoding: .utf8) == "mine")
   }
@@ -346,14 +346,14 @@ struct ListenerTests {
   func longPath() throws {
     let path = "/tmp/" + String(repeating: "a", count: 200)
     #expect(throws: WebError.pathTooLong(path: path, limit: 107)) {
-      try WebServer(.init(place: .unix(path: path)), handler: EchoHandler())
+      try WebServer(.init(endpoint: .unix(path: path)), handler: EchoHandler())
     }
   }
 
   @Test("On TCP the connections of one address are limited, and a used port is an error")
   func tcp() throws {
     let server = try TestServer { configuration in
-      configuration.place = .tcp(host: "127.0.0.1", port: 0)
+      configuration.endpoint = .tcp(host: "127.0.0.1", port: 0)
       configuration.limits.connectionsPerAddress = 2
     }
     let port = try #require(server.server.port)
@@ -366,7 +366,7 @@ struct ListenerTests {
     let third = try RawSocket(port: port)
     #expect(try third.receive().isEmpty)
     #expect(throws: WebError.self) {
-      try WebServer(.init(place: .tcp(host: "127.0.0.1", port: port)), handler: EchoHandler())
+      try WebServer(.init(endpoint: .tcp(host: "127.0.0.1", port: port)), handler: EchoHandler())
     }
   }
 }

@@ -73,7 +73,7 @@ final class TestServer {
     folder = FileManager.default.temporaryDirectory.appending(path: "web-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     path = folder.appending(path: "s").path
-    var configuration = WebServerConfiguration(place: .unix(path: path))
+    var configuration = WebServerConfiguration(endpoint: .unix(path: path))
     change(&configuration)
     server = try WebServer(configuration, handler: handler)
   }

@@ -12,14 +12,14 @@ final class PendingOutcomes: Sendable {
     case bulk(BulkSend)
   }
 
-  private struct Place {
+  private struct Entry {
     var holder = Holder.nobody
     /// Counts the holders: tickets of earlier ones are invalid.
     var generation: UInt64 = 0
   }
 
   private struct State {
-    var places: [Place] = []
+    var places: [Entry] = []
     var free: [Int] = []
   }
 
@@ -36,7 +36,7 @@ final class PendingOutcomes: Sendable {
       } else {
         guard state.places.count < 1 << (64 - Self.numberBits) - 1 else { return nil }
         index = state.places.count
-        state.places.append(Place())
+        state.places.append(Entry())
       }
       state.places[index].holder = holder
       state.places[index].generation += 1

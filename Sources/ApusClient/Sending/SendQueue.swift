@@ -18,7 +18,7 @@ struct SendQueue {
   mutating func append(_ send: PendingSend) -> Bool {
     guard count < capacity else { return false }
     sends.append(send)
-    note(send)
+    includeDeadline(send)
     return true
   }
 
@@ -28,10 +28,10 @@ struct SendQueue {
     guard !returned.isEmpty else { return }
     sends.replaceSubrange(..<head, with: returned.map(Optional.some))
     head = 0
-    for send in returned { note(send) }
+    for send in returned { includeDeadline(send) }
   }
 
-  private mutating func note(_ send: PendingSend) {
+  private mutating func includeDeadline(_ send: PendingSend) {
     earliestDeadlineMilliseconds = min(earliestDeadlineMilliseconds, send.deadlineMilliseconds)
   }
 
@@ -80,7 +80,7 @@ struct SendQueue {
         taken.append(send)
       } else {
         kept.append(send)
-        note(send)
+        includeDeadline(send)
       }
     }
     sends = kept

@@ -45,7 +45,7 @@ package struct RunTally: Sendable {
   package var isAllAccepted: Bool { rejected + unknown + invalid + leftInDoubt == 0 && stop == nil }
 
   /// - Parameter isFailureToConnect: No connection could be made.
-  package mutating func note(_ outcome: RowOutcome, isFailureToConnect: Bool = false) {
+  package mutating func count(_ outcome: RowOutcome, isFailureToConnect: Bool = false) {
     switch outcome {
     case .accepted: accepted += 1
     case .rejected(let status, let reason, _):

@@ -17,7 +17,8 @@ package enum AdminOptions {
     "--admin-listen", .listen(port: 2190), in: [Verb.serve], group: .listeners, default: "off",
     help: "Listener for administration from other machines: TLS, with a token from `apus admin`.")
   package static let console = Option(
-    "--console", .consolePlace("[ADDRESS:]PORT"), in: [Verb.serve], group: .listeners, note: "off",
+    "--console", .consoleEndpoint("[ADDRESS:]PORT"), in: [Verb.serve], group: .listeners,
+    note: "off",
     help:
       "Listener for the web console: plain HTTP on 127.0.0.1 (the default), TLS on any other address."
   )
@@ -77,11 +78,11 @@ extension ValueSyntax where Value == AdminScopes {
 
 /// The URL of a remote administration listener: `https`, a host and a port, and nothing else.
 package struct AdminURL: Sendable, Hashable, CustomStringConvertible {
-  package var place: HostPort
+  package var endpoint: HostPort
 
-  package init(place: HostPort) { self.place = place }
+  package init(endpoint: HostPort) { self.endpoint = endpoint }
 
-  package var description: String { "https://\(place)" }
+  package var description: String { "https://\(endpoint)" }
 }
 
 extension ValueSyntax where Value == AdminURL {
@@ -93,10 +94,10 @@ extension ValueSyntax where Value == AdminURL {
       }
       rest = rest.dropFirst("https://".count)
       if rest.last == "/" { rest = rest.dropLast() }
-      guard let place = HostPort(rest), place.port > 0,
-        !place.host.contains(where: { "/@?#%".contains($0) })
+      guard let endpoint = HostPort(rest), endpoint.port > 0,
+        !endpoint.host.contains(where: { "/@?#%".contains($0) })
       else { throw ValueProblem("is not https://HOST:PORT alone") }
-      return AdminURL(place: place)
+      return AdminURL(endpoint: endpoint)
     }
   }
 }

@@ -51,7 +51,7 @@ package enum DevOptions {
   package static let consolePort = port(
     "--console-port", "2190", "Listener for the web console and the API.")
   package static let listen = Option(
-    "--listen", .consolePlace("ADDRESS[:PORT]"), in: [Verb.dev], group: .listeners,
+    "--listen", .consoleEndpoint("ADDRESS[:PORT]"), in: [Verb.dev], group: .listeners,
     scope: .flagOnly,
     note: "127.0.0.1",
     help: "A second address for the web console and the API; requests there need a password.")

@@ -8,13 +8,13 @@ package struct ListenAddresses: Sendable, Hashable {
   package static let off = ListenAddresses([])
 
   /// The addresses grouped by their modifiers, each group for one listener; in the order in which they were given.
-  package var groups: [(modifiers: Set<ListenModifier>, places: [ListenAddress.Place])] {
-    var groups: [(modifiers: Set<ListenModifier>, places: [ListenAddress.Place])] = []
+  package var groups: [(modifiers: Set<ListenModifier>, endpoints: [ListenAddress.Endpoint])] {
+    var groups: [(modifiers: Set<ListenModifier>, endpoints: [ListenAddress.Endpoint])] = []
     for listener in list {
       if let index = groups.firstIndex(where: { $0.modifiers == listener.modifiers }) {
-        groups[index].places.append(listener.place)
+        groups[index].endpoints.append(listener.endpoint)
       } else {
-        groups.append((listener.modifiers, [listener.place]))
+        groups.append((listener.modifiers, [listener.endpoint]))
       }
     }
     return groups
@@ -23,18 +23,18 @@ package struct ListenAddresses: Sendable, Hashable {
 
 /// One address of a listener, and its modifiers.
 package struct ListenAddress: Sendable, Hashable {
-  package enum Place: Sendable, Hashable {
+  package enum Endpoint: Sendable, Hashable {
     /// Every address of the machine.
     case everywhere(port: UInt16)
     /// A numeric address, not a name.
     case address(HostPort)
   }
 
-  package var place: Place
+  package var endpoint: Endpoint
   package var modifiers: Set<ListenModifier>
 
-  package init(_ place: Place, _ modifiers: Set<ListenModifier> = []) {
-    self.place = place
+  package init(_ endpoint: Endpoint, _ modifiers: Set<ListenModifier> = []) {
+    self.endpoint = endpoint
     self.modifiers = modifiers
   }
 }
@@ -54,20 +54,20 @@ extension ValueSyntax where Value == ListenAddresses {
         if pieces.count > 1, pieces[0] == "off" {
           throw ValueProblem("has a modifier after off; a listener that is off takes none")
         }
-        guard let place = ListenAddress.Place(pieces[0]) else {
+        guard let endpoint = ListenAddress.Endpoint(pieces[0]) else {
           throw ValueProblem(
             "is neither a port, nor addresses separated by commas such as "
               + "127.0.0.1:\(port),[::1]:\(port), nor off")
         }
         list.append(
-          ListenAddress(place, try ListenModifier.read(pieces.dropFirst(), allowed: allowed)))
+          ListenAddress(endpoint, try ListenModifier.read(pieces.dropFirst(), allowed: allowed)))
       }
       return ListenAddresses(list)
     }
   }
 }
 
-extension ListenAddress.Place {
+extension ListenAddress.Endpoint {
   /// Reads `2197`, `*:2197`, `127.0.0.1:2197` or `[::1]:2197`; nil for anything else, including host names.
   fileprivate init?(_ text: Substring) {
     let digits = text.hasPrefix("*:") ? text.dropFirst(2) : text

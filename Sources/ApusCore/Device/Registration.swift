@@ -118,7 +118,7 @@ package struct Registration: Sendable, Equatable {
     for index in topics.indices {
       let state = lists[topics[index].topic] ?? .unlisted
       guard state != topics[index].state else { continue }
-      note(change: &change, topic: topics[index].topic, from: topics[index].state, to: state)
+      addChange(change: &change, topic: topics[index].topic, from: topics[index].state, to: state)
       if renewsListed, topics[index].generation != 0,
         topics[index].isGone(nowMilliseconds, graceMilliseconds)
       {
@@ -130,12 +130,12 @@ package struct Registration: Sendable, Equatable {
     }
     for (topic, state) in lists where self[topic] == nil {
       insert(topic, generation: 0, state: state, nowMilliseconds: nowMilliseconds)
-      note(change: &change, topic: topic, from: .unlisted, to: state)
+      addChange(change: &change, topic: topic, from: .unlisted, to: state)
     }
     return change
   }
 
-  private func note(
+  private func addChange(
     change: inout FilterChange, topic: TopicKey, from old: TopicState, to new: TopicState
   ) {
     change.isEmpty = false

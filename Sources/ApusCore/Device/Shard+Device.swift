@@ -154,7 +154,7 @@ extension Shard {
         memory.take(delivery.notification.payload.count)
         return delivery
       case .expired(let delivery)?:
-        ledger.note(.expired, delivery.notification)
+        ledger.record(.expired, delivery.notification)
         forget(delivery)
       case .nothing?, nil: return nil
       }
@@ -179,9 +179,9 @@ extension Shard {
     let acceptedMilliseconds =
       status == 0 && !notification.isFromStorage ? notification.acceptedMilliseconds : nil
     if status != 0 {
-      ledger.note(.refusedByDevice, notification.facts, causeCode: status)
+      ledger.record(.refusedByDevice, notification.facts, causeCode: status)
     } else {
-      ledger.note(notification.isFromStorage ? .deliveredFromStorage : .delivered, notification)
+      ledger.record(notification.isFromStorage ? .deliveredFromStorage : .delivered, notification)
     }
     forget(delivery)
     // The connection that received the answer is looked at next. While sending is deferred, work may remain for it.
@@ -243,7 +243,7 @@ extension Shard {
         group.cancel(delivery)
         delivery.hasEnded = true
         inherit(delivery, to: newest)
-        ledger.note(.replaced, delivery.notification)
+        ledger.record(.replaced, delivery.notification)
         releaseIfFree(delivery)
       } else {
         leaveSession(delivery, cause: .connectionEnded)
@@ -274,7 +274,7 @@ extension Shard {
     while let delivery = device.session?.takePoison() {
       sessions.answered()
       memory.give(delivery.notification.payload.count)
-      ledger.note(.discardedUnacknowledged, delivery.notification)
+      ledger.record(.discardedUnacknowledged, delivery.notification)
       forget(delivery)
     }
   }
@@ -301,15 +301,15 @@ extension Shard {
     if delivery.unacknowledgedEnds > 0 { delivery.device.keepUnacknowledgedEnds(of: delivery) }
     switch delivery.storage {
     case .gathering:
-      ledger.note(.storedDeviceOffline, notification, cause: cause)
+      ledger.record(.storedDeviceOffline, notification, cause: cause)
       group.promote(delivery)
-    case .sealed, .durable: ledger.note(.storedDeviceOffline, notification, cause: cause)
+    case .sealed, .durable: ledger.record(.storedDeviceOffline, notification, cause: cause)
     case .superseded:
-      ledger.note(.replaced, notification)
+      ledger.record(.replaced, notification)
       ledger.endSuperseded(delivery)
     case .none, .inDoubt:
       // A notification that should be stored and is not met a failing store; its provider got an error.
-      ledger.note(
+      ledger.record(
         notification.mayBeStored ? .discardedStoreFailed : .discardedNotStored, notification,
         cause: cause)
     }

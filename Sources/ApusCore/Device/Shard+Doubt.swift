@@ -63,7 +63,7 @@ extension Shard {
       device.endedOrders[slot] = nil
     }
     if !isInSession {
-      ledger.note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
+      ledger.record(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
       device.session?.drainAgain()
       mark(dirty: device)
     }
@@ -82,6 +82,8 @@ extension Shard {
       delivery.storage = .superseded
       ledger.keepSuperseded(known)
     }
-    if !isInSession { ledger.note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue) }
+    if !isInSession {
+      ledger.record(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue)
+    }
   }
 }

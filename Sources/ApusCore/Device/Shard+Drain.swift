@@ -79,7 +79,7 @@ extension Shard {
     if known?.order == found.facts.order { return true }
     guard device.pendingWrites == 0 else { return false }
     if known != nil { endOverwritten(found.slot, device) }
-    ledger.note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
+    ledger.record(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
     addStored(found, device)
     return true
   }
@@ -103,7 +103,7 @@ extension Shard {
     guard device.session?.holds(order: order) != true, !device.hasEnded(slot, order: order),
       !ledger.isLeaving(order), isSettled(notification.storedFacts, device)
     else { return }
-    ledger.note(state, notification)
+    ledger.record(state, notification)
     device.clearOverflow(of: slot, upTo: order)
     emptySlot(slot, order: order, device)
   }

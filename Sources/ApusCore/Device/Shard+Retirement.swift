@@ -8,11 +8,11 @@ extension Shard {
   package mutating func retire(_ device: Device, sinceMilliseconds: Int64) {
     device.retiredMilliseconds = sinceMilliseconds
     let heldBack = takeHeldBack(of: device)
-    for delivery in heldBack { ledger.note(.received, delivery.notification) }
+    for delivery in heldBack { ledger.record(.received, delivery.notification) }
     for delivery in heldBack + endSession(of: device) {
       switch delivery.storage {
       case .none, .gathering, .inDoubt:
-        ledger.note(.discardedTokenUnregistered, delivery.notification)
+        ledger.record(.discardedTokenUnregistered, delivery.notification)
         forget(delivery)
       case .sealed, .durable, .superseded: leaveSession(delivery, cause: .connectionEnded)
       }
@@ -40,7 +40,7 @@ extension Shard {
       // It ended before, and is in the store only until that is written.
       guard !device.hasEnded(slot, order: order) else { continue }
       guard isSettled(found, device) else { continue }
-      ledger.note(.discardedTokenUnregistered, found.facts)
+      ledger.record(.discardedTokenUnregistered, found.facts)
       emptySlot(slot, order: order, device)
     }
     for slot in unreadable { emptySlot(slot, order: 0, device) }

@@ -156,7 +156,7 @@ extension Shard {
     let facts = delivery.notification.facts
     if delivery.place == .none {
       delivery.storage = .none
-      if !delivery.hasEnded { ledger.noteReplaced(facts) }
+      if !delivery.hasEnded { ledger.recordReplaced(facts) }
     } else {
       delivery.storage = .superseded
       ledger.counters.countStored(facts, 1)
@@ -183,7 +183,7 @@ extension Shard {
       // It counts as stored for as long as the store has its trace.
       ledger.confirmSuperseded(previous.order)
     } else if let previous {
-      ledger.noteReplaced(previous)
+      ledger.recordReplaced(previous)
       // Adding and removing one of the same kind cancel out.
       if let newer, newer.isCounted(with: previous) { return }
       ledger.counters.countStored(previous, -1)
@@ -205,7 +205,7 @@ extension Shard {
       device.unwrittenOrders.insert(notification.order)
     } else {
       if let replaced = delivery.replaced { keep(replaced, device) }
-      if delivery.place == .none { ledger.note(.discardedStoreFailed, notification) }
+      if delivery.place == .none { ledger.record(.discardedStoreFailed, notification) }
     }
     delivery.replaced = nil
     releaseIfFree(delivery)
@@ -218,7 +218,7 @@ extension Shard {
       device.writtenOrders[replaced.slot] ?? 0 < replaced.facts.order,
       !device.unwrittenOrders.contains(replaced.facts.order)
     else { return }
-    ledger.note(.received, replaced.facts, causeCode: LedgerCause.replacementFailed.rawValue)
+    ledger.record(.received, replaced.facts, causeCode: LedgerCause.replacementFailed.rawValue)
     addStored(replaced, device)
     device.session?.drainAgain()
     mark(dirty: device)

@@ -115,12 +115,12 @@ package struct Shard: ~Copyable {
       verdicts.append(Verdict(answer: answer, notice: .flood))
     }
     if state == .ignored {
-      ledger.note(.received, notification)
+      ledger.record(.received, notification)
       return finishAtOnce(notification, answer, .discardedDisabled)
     }
     // It can neither be sent now nor be stored: no object is needed.
     if !notification.mayBeStored, !state.flows || device.session == nil {
-      ledger.note(.received, notification)
+      ledger.record(.received, notification)
       return finishAtOnce(
         notification, answer, .discardedNotStored, cause: reasonToWait(device, nil))
     }
@@ -184,7 +184,7 @@ package struct Shard: ~Copyable {
     case .refused(let reason)?: return refuse(delivery, reason)
     default: break
     }
-    ledger.note(.received, notification)
+    ledger.record(.received, notification)
     switch offer {
     case .queued?:
       let isDurableReplaced = replaceOlder(by: delivery)
@@ -201,7 +201,7 @@ package struct Shard: ~Copyable {
       }
     case .held?:
       _ = replaceOlder(by: delivery)
-      ledger.note(.storedPowerConsiderations, notification)
+      ledger.record(.storedPowerConsiderations, notification)
       store(delivery, loopMilliseconds: loopMilliseconds)
       if device.session?.isHeldFull == true {
         sendHeldEarly(device, loopMilliseconds: loopMilliseconds)
@@ -209,10 +209,10 @@ package struct Shard: ~Copyable {
     default:
       guard mayBeStored else {
         answer(delivery)
-        ledger.note(.discardedNotStored, notification, cause: reasonToWait(device, offer))
+        ledger.record(.discardedNotStored, notification, cause: reasonToWait(device, offer))
         return releaseIfFree(delivery)
       }
-      ledger.note(.storedDeviceOffline, notification, cause: reasonToWait(device, offer))
+      ledger.record(.storedDeviceOffline, notification, cause: reasonToWait(device, offer))
       store(delivery, loopMilliseconds: loopMilliseconds)
     }
   }
@@ -241,7 +241,7 @@ package struct Shard: ~Copyable {
       case .none: break
       }
       older.hasEnded = true
-      ledger.note(.replaced, older.notification)
+      ledger.record(.replaced, older.notification)
       releaseIfFree(older)
     }
     return isDurableReplaced
@@ -291,7 +291,7 @@ package struct Shard: ~Copyable {
       return refuse(
         notification, answer, Rejection(.unregistered, timestampMilliseconds: sinceMilliseconds))
     }
-    ledger.note(.received, notification)
+    ledger.record(.received, notification)
     return finishAtOnce(notification, answer, .discardedTokenUnregistered)
   }
 
@@ -299,7 +299,7 @@ package struct Shard: ~Copyable {
     _ notification: consuming Notification, _ answer: Answer, _ state: DeliveryState,
     cause: LedgerCause = .none
   ) -> Verdict {
-    ledger.note(state, notification, cause: cause)
+    ledger.record(state, notification, cause: cause)
     pool.release(notification)
     return Verdict(answer: answer, rejection: nil)
   }

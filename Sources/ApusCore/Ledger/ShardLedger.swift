@@ -22,7 +22,7 @@ package struct ShardLedger {
   // MARK: States
 
   /// Records that a notification reached a state: the only way to count one.
-  package mutating func note(
+  package mutating func record(
     _ state: DeliveryState, _ notification: Notification, cause: LedgerCause = .none
   ) {
     counters.count(
@@ -44,7 +44,7 @@ package struct ShardLedger {
     events.append(LedgerEvent(state: state, causeCode: cause.rawValue, facts: facts))
   }
 
-  mutating func note(_ state: DeliveryState, _ facts: NotificationFacts, causeCode: UInt8 = 0) {
+  mutating func record(_ state: DeliveryState, _ facts: NotificationFacts, causeCode: UInt8 = 0) {
     counters.count(state, facts)
     guard recordsEvents else { return }
     events.append(LedgerEvent(state: state, causeCode: causeCode, facts: facts))
@@ -53,9 +53,9 @@ package struct ShardLedger {
   /// Records that the group just written replaced a notification that was in no session.
   ///
   /// The group already contains the ledger line, so a crash cannot come between the two; see `forecast`.
-  mutating func noteReplaced(_ facts: NotificationFacts) {
+  mutating func recordReplaced(_ facts: NotificationFacts) {
     // It was in the session when the group was sealed, and left it since.
-    guard !traces.isExpected(facts.order) else { return note(.replaced, facts) }
+    guard !traces.isExpected(facts.order) else { return record(.replaced, facts) }
     counters.count(.replaced, facts)
     guard recordsEvents else { return }
     writtenEvents.append(
@@ -90,7 +90,7 @@ package struct ShardLedger {
   /// `counters` must be restored first.
   package mutating func endTraced(_ facts: NotificationFacts) {
     counters.countStored(facts, -1)
-    note(.replaced, facts, causeCode: LedgerCause.serviceEnded.rawValue)
+    record(.replaced, facts, causeCode: LedgerCause.serviceEnded.rawValue)
   }
 
   /// Calls `body` with each change to the traces of superseded notifications. Write them with the group that

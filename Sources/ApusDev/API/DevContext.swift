@@ -39,7 +39,7 @@ struct DevContext: Sendable {
     push.write(to: &writer, curl: facts.curl(for: push))
   }
 
-  func note(_ event: DevEvent) { recorder.note(.event(event)) }
+  func announce(_ event: DevEvent) { recorder.enqueue(.event(event)) }
 }
 
 /// Facts that do not change while the development service runs.

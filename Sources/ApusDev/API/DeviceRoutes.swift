@@ -80,7 +80,7 @@ struct DeviceRoutes {
         done(.failure(error as? DevProblem ?? DevProblem(.failed, "\(error)")))
       }
     }
-    context.note(.device(id))
+    context.announce(.device(id))
     return Self.response(try outcome.get(), status: 201)
   }
 
@@ -95,7 +95,7 @@ struct DeviceRoutes {
         done(.failure(error))
       }
     }
-    context.note(.device(id))
+    context.announce(.device(id))
     return Self.response(try outcome.get())
   }
 
@@ -106,7 +106,7 @@ struct DeviceRoutes {
       devices.remove(id) { done(true) }
     }
     guard isThere else { throw Self.none(id) }
-    context.note(.device(id))
+    context.announce(.device(id))
     return WebResponse { _ in }
   }
 
@@ -156,7 +156,7 @@ struct DeviceRoutes {
       done(devices.device(id) != nil)
     }
     guard isThere else { throw Self.none(id) }
-    context.note(.device(id))
+    context.announce(.device(id))
     return WebResponse { _ in }
   }
 

@@ -23,7 +23,7 @@ struct FaultRoutes {
         throw DevProblem(.notFound, "the fault \(input.parameter()) does not exist")
       }
     }
-    context.note(.fault)
+    context.announce(.fault)
     return WebResponse { _ in }
   }
 
@@ -34,7 +34,7 @@ struct FaultRoutes {
     } catch {
       throw DevProblem(error, in: input.request.body)
     }
-    context.note(.fault)
+    context.announce(.fault)
     var writer = JSONWriter()
     rule.write(to: &writer)
     return WebResponse(writer, status: 201)

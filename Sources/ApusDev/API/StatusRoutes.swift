@@ -81,7 +81,7 @@ struct StatusRoutes {
     if let advance { context.clock.advance(byMilliseconds: advance) }
     if resets { context.clock.reset() }
     context.clockChanged()
-    context.note(.clock)
+    context.announce(.clock)
     return clock()
   }
 

@@ -40,7 +40,7 @@ struct ConnectionWatch: Sendable {
   static let textCharacters = 178
 
   /// Checks a push after its response.
-  mutating func note(_ exchange: ProviderExchange, number: UInt64) -> [Violation] {
+  mutating func check(_ exchange: ProviderExchange, number: UInt64) -> [Violation] {
     var found: [Violation] = []
     if exchange.request.interface == .http2 {
       noteConnection(exchange, number)

@@ -43,7 +43,7 @@ final class PushRecorder: Sendable {
   }
 
   /// May be called from any thread; never waits for readers.
-  func note(_ note: Note) {
+  func enqueue(_ note: Note) {
     let mustAnnounce = queue.withLock { queue in
       guard queue.notes.count < Self.queueCapacity else {
         queue.dropped += 1
@@ -90,7 +90,7 @@ final class PushRecorder: Sendable {
         strings: book.strings(of: exchange.request.topic ?? "", language))
       state.add(push)
     case .ledger(let events, let milliseconds):
-      for event in events { state.note(event, milliseconds) }
+      for event in events { state.add(event, milliseconds) }
     case .closed(let connection, let milliseconds): state.closed(connection, milliseconds)
     case .shown(let id, let device, let rendering): state.shown(id, device, rendering)
     case .event(let event): state.events.append(event)

@@ -39,10 +39,10 @@ struct RecorderState: Sendable {
 
   mutating func add(_ push: CapturedPush) {
     var push = push
-    push.violations = Self.lint(push) + watch.note(push.exchange, number: push.number)
+    push.violations = Self.lint(push) + watch.check(push.exchange, number: push.number)
     if push.exchange.isAccepted { accepted += 1 } else { refused += 1 }
     if push.exchange.fault != nil { faults += 1 }
-    for violation in push.violations { report.note(violation, of: push) }
+    for violation in push.violations { report.add(violation, of: push) }
     for id in Self.ids(of: push) {
       numbers[id] = push.number
       guard let early = early.removeValue(forKey: id) else { continue }
@@ -100,7 +100,7 @@ struct RecorderState: Sendable {
 
   // MARK: Later reports
 
-  mutating func note(_ event: LedgerEvent, _ milliseconds: Int64) {
+  mutating func add(_ event: LedgerEvent, _ milliseconds: Int64) {
     let state = CapturedPush.State(
       state: event.state, milliseconds: milliseconds, cause: event.causeText)
     let ids = [event.facts.uniqueID, event.facts.id]
@@ -137,7 +137,7 @@ struct RecorderState: Sendable {
     guard let (number, violation) = watch.closed(connection, nowMilliseconds: milliseconds),
       let push = inbox[number]
     else { return }
-    report.note(violation, of: push)
+    report.add(violation, of: push)
     _ = inbox.update(number) { $0.violations.append(violation) }
     updated.insert(number)
   }

@@ -25,7 +25,7 @@ struct ViolationReport: Sendable {
 
   init() {}
 
-  mutating func note(_ violation: Violation, of push: CapturedPush) {
+  mutating func add(_ violation: Violation, of push: CapturedPush) {
     var entry = entries[violation.rule] ?? Entry(severity: violation.severity)
     entry.count += 1
     if entry.samples.count < Self.samples {

@@ -293,7 +293,7 @@ package struct CourierClient: Sendable {
     let view = try CourierNotificationView(
       decoding: fields, extensions: configuration.dialect.allowsExtensions)
     let messageID = view.notification.messageID
-    switch window.note(
+    switch window.insert(
       messageID: messageID, sentNanoseconds: view.notification.sentNanoseconds)
     {
     case .new: return .notification(CourierArrival(view: view, frame: frame))

@@ -28,7 +28,7 @@ package struct DuplicateWindow: Sendable {
   package init(capacity: Int) { self.capacity = capacity }
 
   /// Records that a notification arrived.
-  package mutating func note(messageID: UInt32, sentNanoseconds: UInt64?) -> Standing {
+  package mutating func insert(messageID: UInt32, sentNanoseconds: UInt64?) -> Standing {
     guard capacity > 0 else { return .new }
     let milliseconds = (sentNanoseconds ?? 0) / 1_000_000 & 0x3fff_ffff
     let entry = UInt64(messageID) << 32 | milliseconds << 2 | Self.present

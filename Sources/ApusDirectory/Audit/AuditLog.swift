@@ -68,7 +68,7 @@ package final class AuditLog: Sendable {
   ///   - actor: The address of the peer.
   ///   - reason: The class, from a closed list; never text that the peer can choose.
   ///   - fields: Additional fields, evaluated only when the line is written.
-  package func note(
+  package func recordRefusal(
     _ event: AuditEvent, actor: @autoclosure () -> String, reason: String, nowMilliseconds: Int64,
     fields: () -> [Log.Field] = { [] }
   ) {

@@ -73,9 +73,9 @@ extension DataDirectory {
 /// everything with it that is written from then on.
 package struct DirectoryIdentity: Sendable {
   private let path: String
-  private let place: Place?
+  private let place: FileIdentity?
 
-  private struct Place: Equatable {
+  private struct FileIdentity: Equatable {
     var device: UInt
     var inode: UInt
 
@@ -89,12 +89,12 @@ package struct DirectoryIdentity: Sendable {
 
   package init(_ path: String) {
     self.path = path
-    place = Place(path)
+    place = FileIdentity(path)
   }
 
   /// What happened to it, and what to do; nil while it is there.
   package var loss: String? {
-    let now = Place(path)
+    let now = FileIdentity(path)
     if now == place { return nil }
     return
       "the data directory \(path) was \(now == nil ? "deleted or moved" : "replaced") while the "

@@ -44,13 +44,13 @@ package final class TrustLoader: Sendable {
         generation: last.generation + 1, allowsES512: allowsES512)
       // After the lists were read: if the folder disappeared before, the trust data has none of them.
       let folder = try directory.revocationFolder(after: last.revocationFolder)
-      note(folder, isFirst: last.generation == 0)
+      logState(folder, isFirst: last.generation == 0)
       last = Loaded(generation: last.generation + 1, revocationFolder: folder)
       return trust
     }
   }
 
-  private func note(_ folder: RevocationFolder?, isFirst: Bool) {
+  private func logState(_ folder: RevocationFolder?, isFirst: Bool) {
     guard folder != nil else {
       if isFirst {
         log(

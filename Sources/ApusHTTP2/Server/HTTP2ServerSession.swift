@@ -122,7 +122,7 @@ package final class HTTP2ServerSession {
     } catch {
       return fail(error)
     }
-    unsafe clock.note(watch)
+    unsafe clock.set(watch)
     return .ok
   }
 

@@ -38,7 +38,7 @@ struct SessionClock {
   }
 
   /// Records since when the peer has owed the rest of a frame.
-  mutating func note(_ watch: FrameWatch) {
+  mutating func set(_ watch: FrameWatch) {
     guard watch.isInsideUnit else {
       insideSinceMilliseconds = nil
       return

@@ -34,7 +34,7 @@ extension Connection {
   /// A handshake failed because of the certificate that the peer has.
   func noteRefusedHandshake(_ error: TLSError, _ certificate: RejectedCertificate?) {
     guard let reason = Self.aboutCertificates(error) else { return }
-    note(.handshakeRefused, reason: reason) {
+    audit(.handshakeRefused, reason: reason) {
       guard let certificate else { return [] }
       return [
         .text("subject", certificate.subject), .text("issuer", certificate.issuer),
@@ -89,7 +89,7 @@ extension Connection {
         .text("explanation", explanation),
       ]
     }
-    note(event, reason: reason) {
+    audit(event, reason: reason) {
       [.text("explanation", explanation)] + peerCertificateFields()
     }
   }
@@ -109,9 +109,9 @@ extension Connection {
   /// rejections concern only the provider, who gets the reason.
   ///
   /// - Parameter id: The `apns-id` that the provider is told.
-  func note(_ refusal: Refusal, id: NotificationID, fields: RequestFields) {
+  func audit(_ refusal: Refusal, id: NotificationID, fields: RequestFields) {
     guard refusal.explanation.concernsTrust else { return }
-    note(.requestRefused, reason: refusal.reason.text.description) {
+    audit(.requestRefused, reason: refusal.reason.text.description) {
       // An untrusted peer chose the topic.
       let topic = fields.value(.apnsTopic).text.prefix(Limits.topicBytes)
       let token = Self.shortened(fields.value(.path))
@@ -134,9 +134,9 @@ extension Connection {
   }
 
   /// The same of a frame, which has no id but the provider's own number.
-  func note(_ refusal: Refusal, of frame: BinaryFrame, token: DeviceToken?) {
+  func audit(_ refusal: Refusal, of frame: BinaryFrame, token: DeviceToken?) {
     guard refusal.explanation.concernsTrust else { return }
-    note(.requestRefused, reason: refusal.reason.text.description) {
+    audit(.requestRefused, reason: refusal.reason.text.description) {
       [
         .text(
           "explanation",
@@ -147,12 +147,12 @@ extension Connection {
   }
 
   /// Says why a device's connection was refused or ended.
-  func note(_ event: AuditEvent, device: DeviceID?, reason: String) {
-    note(event, reason: reason) { [.text("device", device?.text ?? "unknown")] }
+  func audit(_ event: AuditEvent, device: DeviceID?, reason: String) {
+    audit(event, reason: reason) { [.text("device", device?.text ?? "unknown")] }
   }
 
-  private func note(_ event: AuditEvent, reason: String, fields: () -> [Log.Field]) {
-    context.audit.note(
+  private func audit(_ event: AuditEvent, reason: String, fields: () -> [Log.Field]) {
+    context.audit.recordRefusal(
       event, actor: peer.description, reason: reason, nowMilliseconds: context.wallMilliseconds
     ) { [.text("listener", listener.name)] + fields() }
   }

@@ -45,7 +45,7 @@ extension CourierConnection {
     connection.logLimited(.notice, .deviceRefused) {
       [.text("peer", connection.peer.description), .text("reason", refusal.description)]
     }
-    connection.note(.deviceRefused, device: refusal.device, reason: refusal.kind)
+    connection.audit(.deviceRefused, device: refusal.device, reason: refusal.kind)
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, context.wallMilliseconds)),
       badNonceServerMilliseconds: refusal.isAboutTime

@@ -67,7 +67,7 @@ extension CourierConnection {
   func retire() { end(reason: "the device is retired") }
 
   func end(because fault: CertificateStanding.Fault) {
-    connection.note(.connectionClosed, device: device?.key.id, reason: fault.kind)
+    connection.audit(.connectionClosed, device: device?.key.id, reason: fault.kind)
     end(reason: fault.text)
   }
 

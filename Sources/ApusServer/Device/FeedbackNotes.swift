@@ -31,12 +31,12 @@ struct FeedbackNotes {
     !gathering.isEmpty && loopMilliseconds >= pausedMilliseconds
   }
 
-  mutating func note(_ dead: DeadToken, token: DeviceToken) {
+  mutating func add(_ dead: DeadToken, token: DeviceToken) {
     let list = FeedbackTopic(topic: dead.claims.topic, environment: dead.claims.environment)
-    note(Key(list: list, token: token), dead.sinceMilliseconds)
+    add(Key(list: list, token: token), dead.sinceMilliseconds)
   }
 
-  private mutating func note(_ key: Key, _ milliseconds: Int64) {
+  private mutating func add(_ key: Key, _ milliseconds: Int64) {
     guard gathering.count < Self.limit || gathering[key] != nil else { return }
     gathering[key] = max(gathering[key] ?? 0, milliseconds)
   }
@@ -62,6 +62,6 @@ struct FeedbackNotes {
     sealed.removeAll()
     guard !succeeded, !written.isEmpty else { return }
     pausedMilliseconds = loopMilliseconds + Self.pauseMilliseconds
-    for (key, milliseconds) in written { note(key, milliseconds) }
+    for (key, milliseconds) in written { add(key, milliseconds) }
   }
 }

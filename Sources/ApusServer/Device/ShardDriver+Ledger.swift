@@ -6,7 +6,7 @@ import ApusStore
 
 /// The ledger and the counters beside a worker's devices.
 extension ShardDriver {
-  func noteSent(_ notification: Notification) { shard.ledger.note(.sent, notification) }
+  func noteSent(_ notification: Notification) { shard.ledger.record(.sent, notification) }
 
   /// How often each state was reached, by its raw value.
   var counts: [UInt64] { shard.ledger.counters.states }

@@ -259,7 +259,7 @@ final class ShardDriver: @unchecked Sendable {
     returnSurplus()
     gatherLedger()
     for dead in shard.deadTokens {
-      feedback.note(dead, token: dead.token ?? context.sealer.seal(dead.claims))
+      feedback.add(dead, token: dead.token ?? context.sealer.seal(dead.claims))
     }
     shard.deadTokens.removeAll(keepingCapacity: true)
     guard sealed.isEmpty else { return }

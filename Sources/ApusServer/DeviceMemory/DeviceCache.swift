@@ -13,7 +13,7 @@ import ApusStore
 ///
 /// Noncopyable for speed: otherwise nonmutating methods would be called on a copy, which retains each of the tables.
 struct DeviceCache: ~Copyable {
-  private struct Place: HashTableEntry {
+  private struct Entry: HashTableEntry {
     var key: DeviceKey
     /// The number of its generation; 0 while connected.
     var generation: UInt32
@@ -30,14 +30,14 @@ struct DeviceCache: ~Copyable {
 
     var isFree: Bool { device == nil }
 
-    static var free: Place {
-      Place(
+    static var free: Entry {
+      Entry(
         key: DeviceKey(id: DeviceID(0), environment: .production), generation: 0, weight: 0,
         device: nil)
     }
   }
 
-  private var places = HashTable<Place>()
+  private var places = HashTable<Entry>()
   private var recentBytes = 0
   /// The number of the younger generation.
   private var generation: UInt32 = 1
@@ -211,7 +211,7 @@ struct DeviceCache: ~Copyable {
     places.index(key.tableHash) { places[$0].isOf(key) }
   }
 
-  private static func hash(_ place: Place) -> Int { place.key.tableHash }
+  private static func hash(_ place: Entry) -> Int { place.key.tableHash }
 
   private mutating func put(_ device: Device, _ generation: UInt32, at index: Int) {
     var wasRecent = false
@@ -221,7 +221,7 @@ struct DeviceCache: ~Copyable {
       wasRecent = true
     }
     let weight = Self.weight(of: device)
-    let place = Place(
+    let place = Entry(
       key: device.key, generation: generation, weight: UInt32(clamping: weight), device: device)
     if isNew {
       places.insert(place, at: index, hash: Self.hash)

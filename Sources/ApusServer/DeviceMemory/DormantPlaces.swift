@@ -4,15 +4,15 @@ import ApusCore
 /// closure that reads them.
 struct DormantPlaces {
   /// The slot plus one and, in the bits above, a part of the hash, so that a search rarely reads rows of other keys.
-  private struct Place: HashTableEntry {
+  private struct Entry: HashTableEntry {
     var word: UInt32
 
-    static let free = Place(word: 0)
+    static let free = Entry(word: 0)
     var isFree: Bool { word == 0 }
     var slot: Int { Int(word & DormantPlaces.slotMask) - 1 }
   }
 
-  private var table = HashTable<Place>()
+  private var table = HashTable<Entry>()
 
   private static let slotBits: UInt32 = 26
   private static let slotMask: UInt32 = 1 << slotBits - 1
@@ -34,7 +34,7 @@ struct DormantPlaces {
   /// Adds the device of `key`, which must not be present.
   mutating func enter(_ slot: Int32, _ key: DeviceKey, keyAt: (Int) -> DeviceKey) {
     let index = table.index(key.tableHash) { _ in false }
-    table.insert(Place(word: UInt32(slot + 1) | Self.tag(key.tableHash)), at: index) {
+    table.insert(Entry(word: UInt32(slot + 1) | Self.tag(key.tableHash)), at: index) {
       keyAt($0.slot).tableHash
     }
   }

@@ -11,11 +11,11 @@ import ApusStore
 struct FoldedDevices {
   /// Where the bytes of a device are, and the hash of its key: 8 bytes, so that the table reads no bytes of the ring to
   /// move an entry.
-  private struct Place: HashTableEntry {
+  private struct Entry: HashTableEntry {
     /// The hash in the upper half; in the lower one the start in the ring in units of ``alignment``, plus one. 0: free.
     private let word: UInt64
 
-    static let free = Place(word: 0)
+    static let free = Entry(word: 0)
 
     private init(word: UInt64) { self.word = word }
 
@@ -28,7 +28,7 @@ struct FoldedDevices {
     var start: Int { (Int(word & 0xffff_ffff) - 1) * alignment }
   }
 
-  private var table = HashTable<Place>()
+  private var table = HashTable<Entry>()
   private var ring: [UInt8] = []
   private let capacity: Int
   /// Bytes that were ever written, and those of them that were overwritten: multiples of ``alignment``.
@@ -52,7 +52,7 @@ struct FoldedDevices {
   /// - Parameter byteCount: bytes of the ring and the table together at their full size.
   init(byteCount: Int) {
     // Two to four places per device.
-    let devices = max(byteCount, 64 * 1024) / (Self.typicalBytes + 3 * MemoryLayout<Place>.stride)
+    let devices = max(byteCount, 64 * 1024) / (Self.typicalBytes + 3 * MemoryLayout<Entry>.stride)
     capacity = min(
       devices * Self.typicalBytes / Self.alignment * Self.alignment, Self.largestRing)
   }
@@ -78,7 +78,7 @@ struct FoldedDevices {
       header.append(UInt8(truncatingIfNeeded: output.count))
     }
     entry.append(output.span)
-    let place = Place(start: append(entry), hash: device.key.tableHash)
+    let place = Entry(start: append(entry), hash: device.key.tableHash)
     let index = index(of: device.key)
     if table[index].isFree {
       table.insert(place, at: index, hash: \.hash)

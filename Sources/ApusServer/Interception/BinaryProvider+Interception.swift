@@ -176,7 +176,7 @@ extension BinaryProvider {
       }
       if let admitted { pass(admitted, intercepted, interception) }
     } catch {
-      note(error)
+      recordRejection(error)
       intercepted.explanation = explanation(of: error)
       refuse(intercepted, interception, error.explanation.status, nil)
     }
@@ -221,7 +221,7 @@ extension BinaryProvider {
 
   /// Reports input that is not a valid frame.
   private func noteFault(_ refusal: Refusal, _ interception: Interception) {
-    note(refusal)
+    recordRejection(refusal)
     let intercepted = InterceptedRequest(
       ProviderRequest(
         connection: interception.connection, receivedMilliseconds: context.wallMilliseconds), nil)

@@ -51,10 +51,10 @@ extension BinaryProvider {
       case .deviceTokenForeign, .topicUnknown, .certificateTopicMissing, .topicOfOtherTeam: break
       default: throw error
       }
-      intercepted.note(explanation(of: error))
+      intercepted.addExplanation(explanation(of: error))
     }
     guard claims != nil else {
-      intercepted.note(explanation(of: Refusal(.deviceTokenForeign)))
+      intercepted.addExplanation(explanation(of: Refusal(.deviceTokenForeign)))
       adopt(intercepted, interception)
       return nil
     }

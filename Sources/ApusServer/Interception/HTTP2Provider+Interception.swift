@@ -251,7 +251,7 @@ extension HTTP2Provider {
   }
 
   /// Notes why a request is rejected, before the rejection is sent.
-  func note(_ refusal: Refusal, of request: HTTP2Request, _ interception: Interception) {
+  func explain(_ refusal: Refusal, of request: HTTP2Request, _ interception: Interception) {
     interception.requests[Self.key(request)]?.explanation = refusal.explanation.text(
       fields: request.fields, directory: context.trust.directory)
   }

@@ -41,13 +41,13 @@ extension HTTP2Provider {
       guard case .notAsked = adoption, case .deviceTokenLength = error.explanation,
         Self.isWellFormed(token: intercepted.request.token)
       else { throw error }
-      note(error.explanation, content, intercepted)
+      report(error.explanation, content, intercepted)
       return adopt(request, intercepted)
     }
     let claims = context.sealer.open(head.token)
     if case .notAsked = adoption, claims == nil || head.topic == nil {
-      if head.topic == nil { note(.topicUnknown, content, intercepted) }
-      if claims == nil { note(.deviceTokenForeign, content, intercepted) }
+      if head.topic == nil { report(.topicUnknown, content, intercepted) }
+      if claims == nil { report(.deviceTokenForeign, content, intercepted) }
       return adopt(request, intercepted)
     }
     let admitted = try admit(head, claims, grant, content, intercepted)
@@ -92,7 +92,7 @@ extension HTTP2Provider {
     if case .authorizationMissing = refusal.explanation, interception.connection.credential != nil {
       return
     }
-    guard !sender.hasCertificate else { return note(refusal.explanation, content, intercepted) }
+    guard !sender.hasCertificate else { return report(refusal.explanation, content, intercepted) }
     guard let token = providerToken(of: request, interception),
       let issuedAtSeconds = token.issuedAtSeconds
     else { throw refusal }
@@ -101,7 +101,7 @@ extension HTTP2Provider {
     {
       throw Refusal(explanation)
     }
-    note(refusal.explanation, content, intercepted)
+    report(refusal.explanation, content, intercepted)
   }
 
   // MARK: Topics and tokens
@@ -120,7 +120,7 @@ extension HTTP2Provider {
         head, claims: claims, grant: grant ?? everything, connection: sender, directory: directory)
     } catch {
       guard error.explanation.isForgivable else { throw error }
-      note(error.explanation, content, intercepted)
+      report(error.explanation, content, intercepted)
       return try Admission.admit(
         head, claims: claims, grant: everything, connection: sender, directory: directory)
     }
@@ -135,11 +135,12 @@ extension HTTP2Provider {
       && digits.allSatisfy { hexValue($0) != nil }
   }
 
-  private func note(
+  private func report(
     _ explanation: Explanation, _ content: borrowing RequestRecord,
     _ intercepted: InterceptedRequest
   ) {
-    intercepted.note(explanation.text(fields: content.fields, directory: context.trust.directory))
+    intercepted.addExplanation(
+      explanation.text(fields: content.fields, directory: context.trust.directory))
   }
 
   // MARK: Adoption

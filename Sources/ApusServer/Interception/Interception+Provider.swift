@@ -23,7 +23,7 @@ extension Interception: ProviderInterception {
   }
 
   func willReject(_ request: HTTP2Request, _ refusal: Refusal, of provider: HTTP2Provider) {
-    provider.note(refusal, of: request, self)
+    provider.explain(refusal, of: request, self)
   }
 
   func rejected(

@@ -29,7 +29,7 @@ final class InterceptedRequest {
   /// The effect of the planned fault, if the interface can express it.
   var effect: PlannedFault.Effect { fault?.effect ?? .none }
 
-  func note(_ text: String) {
+  func addExplanation(_ text: String) {
     if !notes.contains(text) { notes.append(text) }
   }
 }
@@ -114,7 +114,7 @@ final class Interception {
     let planned = shared.interceptor.fault(for: request)
     let fault = planned.flatMap { $0.effect.strikes(connection.interface) ? $0 : nil }
     let intercepted = InterceptedRequest(request, fault)
-    if let connectionNote { intercepted.note(connectionNote) }
+    if let connectionNote { intercepted.addExplanation(connectionNote) }
     if let key { keep(intercepted, key) }
     return intercepted
   }

@@ -85,12 +85,12 @@ final class BinaryProvider: ConnectionDriver {
       }
       switch machine.next(input, at: &offset, nowSeconds: now.seconds) {
       case .wait, .over: return
-      case .fault(let fault): note(Refusal(.frame(fault)))
+      case .fault(let fault): recordRejection(Refusal(.frame(fault)))
       case .frame(let frame):
         do throws(Refusal) {
           let outcome = try judge(
             frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer, now)
-          note(outcome, of: frame, nowSeconds: now.seconds)
+          decide(outcome, of: frame, nowSeconds: now.seconds)
         } catch {
           refuse(frame, token: nil, error, nowSeconds: now.seconds)
         }
@@ -133,7 +133,7 @@ final class BinaryProvider: ConnectionDriver {
           frame, payload: payload, of: &payloads, token: batch.tokens[index],
           claims: claims[index], sender: sender)
         let outcome = pass(admitted, payload: input.extracting(payload), now)
-        note(outcome, of: frame, nowSeconds: now.seconds)
+        decide(outcome, of: frame, nowSeconds: now.seconds)
       } catch {
         return refuse(frame, token: batch.tokens[index], error, nowSeconds: now.seconds)
       }
@@ -143,8 +143,8 @@ final class BinaryProvider: ConnectionDriver {
   private func refuse(
     _ frame: BinaryFrame, token: DeviceToken?, _ refusal: Refusal, nowSeconds: Int64
   ) {
-    note(refusal)
-    connection.note(refusal, of: frame, token: token)
+    recordRejection(refusal)
+    connection.audit(refusal, of: frame, token: token)
     machine.refuse(frame, status: refusal.explanation.status, nowSeconds: nowSeconds)
   }
 
@@ -175,7 +175,7 @@ final class BinaryProvider: ConnectionDriver {
     return Self.status(verdict.rejection).map { .failed($0) } ?? .accepted
   }
 
-  private func note(_ outcome: Outcome, of frame: BinaryFrame, nowSeconds: Int64) {
+  private func decide(_ outcome: Outcome, of frame: BinaryFrame, nowSeconds: Int64) {
     switch outcome {
     case .accepted: machine.accept(frame, nowSeconds: nowSeconds)
     case .undecided: _ = machine.submit(frame, nowSeconds: nowSeconds)
@@ -197,7 +197,7 @@ final class BinaryProvider: ConnectionDriver {
   }
 
   /// Counts what was wrong with a frame, by the word that the HTTP/2 interface has for it, and says it.
-  func note(_ refusal: Refusal) {
+  func recordRejection(_ refusal: Refusal) {
     shard.noteRejection(refusal.reason)
     guard context.log.writes(.debug) else { return }
     context.log(

@@ -260,7 +260,7 @@ final class HTTP2Provider: ConnectionDriver {
     interception?.willReject(request, refusal, of: self)
     let isProbe = refusal.explanation == .deviceTokenOfProbe
     let id = answer(request, refusal.rejection, isCounted: !isProbe)
-    if !isProbe || !hasProbed { connection.note(refusal, id: id, fields: request.fields) }
+    if !isProbe || !hasProbed { connection.audit(refusal, id: id, fields: request.fields) }
     hasProbed = hasProbed || isProbe
     session.release(request)
     if interception?.isLenient != true { count(refusal.reason) }

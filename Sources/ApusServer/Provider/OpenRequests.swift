@@ -14,12 +14,12 @@ struct OpenRequest {
 ///
 /// A place in this table is what travels to the worker that owns the device, and back with the verdict.
 struct OpenRequests {
-  private struct Place {
+  private struct Entry {
     var open: OpenRequest?
     var generation: UInt32 = 0
   }
 
-  private var places: [Place] = []
+  private var places: [Entry] = []
   private var free: [UInt32] = []
   private let worker: UInt16
 
@@ -30,7 +30,7 @@ struct OpenRequests {
   mutating func open(_ request: consuming OpenRequest) -> Answer {
     if free.isEmpty {
       free.append(UInt32(places.count))
-      places.append(Place())
+      places.append(Entry())
     }
     let slot = free.removeLast()
     places[Int(slot)].open = request

@@ -188,7 +188,7 @@ private final class RocksCore: @unchecked Sendable {
       attempt?.removeLeftovers()
       throw error
     }
-    progress.note(isForced: true)
+    progress.write(isForced: true)
     use(opened)
     isSurveyed = false
     lastFault.withLock { $0 = nil }
@@ -265,7 +265,7 @@ private final class RocksCore: @unchecked Sendable {
       try database.write(bytes.span)
       syncs.add(1, ordering: .relaxed)
       groups.add(UInt64(submissions.count), ordering: .relaxed)
-      progress.note()
+      progress.write()
       try requirePresence()
       return nil
     } catch {

@@ -92,7 +92,7 @@ struct StoreProgressKeeper {
   }
 
   /// Writes the note if the files have grown. A failure is not a fault of the store: the old note stays true.
-  mutating func note(isForced: Bool = false) {
+  mutating func write(isForced: Bool = false) {
     guard isForced || nextLook.isPast else { return }
     nextLook = .after(milliseconds: lookMilliseconds)
     guard let found = StoreProgress(of: directory), found != written else { return }

@@ -76,7 +76,7 @@ package final class ScriptedGateway: @unchecked Sendable {
   package var refused: [String] { account.withLock { $0.refused } }
   package var connectionCount: Int { account.withLock { $0.connectionCount } }
 
-  func note(_ change: (inout Account) -> Void) { account.withLock { change(&$0) } }
+  func updateAccount(_ change: (inout Account) -> Void) { account.withLock { change(&$0) } }
 
   private func accept(_ descriptor: Int32) {
     let index = account.withLock { account in

@@ -188,7 +188,7 @@ final class ScriptedGatewayConnection: SocketHandler {
       return false
     }
     let payload = take(frame)
-    gateway?.note { $0.taken.append(payload) }
+    gateway?.updateAccount { $0.taken.append(payload) }
     lastTaken = frame.identifier ?? lastTaken
     if options.confirms {
       var bytes: [UInt8] = []
@@ -201,7 +201,7 @@ final class ScriptedGatewayConnection: SocketHandler {
   private func refuseNext() {
     guard let frame = frame() else { return }
     let payload = take(frame)
-    gateway?.note { $0.refused.append(payload) }
+    gateway?.updateAccount { $0.refused.append(payload) }
   }
 
   /// The bytes may deliberately not be a notification.

@@ -90,11 +90,11 @@ package final class RawHTTP2Client {
       ? [] : try tls.take(length, deadline: deadline, awaiting: "the rest of a frame")
     let frame = HTTP2Frame(head[3], flags: head[4], stream: stream, payload ?? [])
     received.append(frame)
-    try note(frame)
+    try record(frame)
     return frame
   }
 
-  private func note(_ frame: HTTP2Frame) throws {
+  private func record(_ frame: HTTP2Frame) throws {
     switch frame.kind {
     case HTTP2Frame.Kind.settings:
       if !frame.isAcknowledgement, acknowledgesSettings { try send(.settingsAcknowledgement) }

@@ -125,7 +125,7 @@ package final class Simulation {
     // Devices become dormant between any two messages, or only after a longer silence.
     configuration.dormantSeconds = 1 + options.seed % 8
     let log = trace.log
-    configuration.log = Log(minimumLevel: options.logLevel) { log.note($0) }
+    configuration.log = Log(minimumLevel: options.logLevel) { log.add($0) }
     server = try SimulatedServer(
       host: host, network: network, disk: disk, trace: trace,
       listeners: SimulationListener.all.map {

@@ -26,7 +26,7 @@ package final class SimulationTrace {
 
     init(_ trace: SimulationTrace) { self.trace = trace }
 
-    func note(_ line: String) { trace("log:", text: line) }
+    func add(_ line: String) { trace("log:", text: line) }
   }
 
   private(set) lazy var log = LogSink(self)

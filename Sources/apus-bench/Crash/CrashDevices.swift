@@ -6,14 +6,14 @@ import ApusWire
 
 /// Devices that connect, disconnect, and lose their service. Each arrival of a notification is recorded.
 final class CrashDevices: DeviceConnectionDelegate {
-  private enum Place {
+  private enum State {
     case away, there, leaving
   }
 
   /// A device, and the numbers of its last connection.
   private struct Member {
     let device: DeviceConnection
-    var place = Place.away
+    var place = State.away
     var isConnected = false
     var life = 0
     var connection = 0

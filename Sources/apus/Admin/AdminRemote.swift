@@ -7,7 +7,7 @@ import ApusWire
 /// The administration API of a remote service, or of the service that runs in the data directory.
 struct AdminRemote {
   let invocation: Invocation
-  private let place: WebCall.Place
+  private let endpoint: WebCall.Endpoint
   private let secret: String?
 
   /// Nil if the options name no remote service.
@@ -18,14 +18,15 @@ struct AdminRemote {
     }
     self.invocation = invocation
     secret = try Self.secret(invocation)
-    place = .tls(
-      host: url.place.host, port: url.place.port, authorityFile: try Self.authority(invocation))
+    endpoint = .tls(
+      host: url.endpoint.host, port: url.endpoint.port,
+      authorityFile: try Self.authority(invocation))
   }
 
   /// The service that runs in the data directory.
   init(socketOf directory: DataDirectory, _ invocation: Invocation) {
     self.invocation = invocation
-    place = .unix(path: directory.adminSocket)
+    endpoint = .unix(path: directory.adminSocket)
     secret = nil
   }
 
@@ -74,7 +75,7 @@ struct AdminRemote {
   func ask(
     _ method: String, _ segments: [String], query: [WebField] = [], body: JSONValue? = nil
   ) throws(CommandFailure) -> JSONValue {
-    var call = WebCall(place, method, ["v1"] + segments)
+    var call = WebCall(endpoint, method, ["v1"] + segments)
     call.query = query
     if let secret { call.headers = [WebField("authorization", "Bearer \(secret)")] }
     call.body = body?.bytes
@@ -82,15 +83,15 @@ struct AdminRemote {
     do throws(WebCall.Fault) {
       answer = try call.perform()
     } catch {
-      throw CommandFailure(.unavailable, "\(error)", remedy: Self.remedy(place))
+      throw CommandFailure(.unavailable, "\(error)", remedy: Self.remedy(endpoint))
     }
     let json = JSONValue(text: String(decoding: answer.body, as: UTF8.self)) ?? .null
     guard 200...299 ~= answer.status else { throw failure(answer.status, json) }
     return json
   }
 
-  private static func remedy(_ place: WebCall.Place) -> String {
-    switch place {
+  private static func remedy(_ endpoint: WebCall.Endpoint) -> String {
+    switch endpoint {
     case .unix:
       "Does `apus serve` run on that data directory, without --admin off?"
     case .tls(_, _, nil):

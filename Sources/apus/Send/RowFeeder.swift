@@ -172,7 +172,7 @@ struct RowFeeder {
       try lint(request, record)
       return SendRow(number: record.number, id: rowID, request: request)
     } catch {
-      run.note(row: record.number, token: token, id: id, .invalid(error.text))
+      run.record(row: record.number, token: token, id: id, .invalid(error.text))
       return nil
     }
   }

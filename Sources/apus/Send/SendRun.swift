@@ -42,7 +42,7 @@ final class SendRun: Sendable {
       guard let row = state.withLock({ $0.underWay.removeValue(forKey: outcome.index) }) else {
         continue
       }
-      note(row, outcome.result)
+      record(row, outcome.result)
     }
   }
 
@@ -56,7 +56,7 @@ final class SendRun: Sendable {
     return row.request
   }
 
-  private func note(_ row: SendRow, _ result: Result<SendOutcome, PushRequestError>) {
+  private func record(_ row: SendRow, _ result: Result<SendOutcome, PushRequestError>) {
     var isFailureToConnect = false
     let outcome: RowOutcome
     switch result {
@@ -70,13 +70,13 @@ final class SendRun: Sendable {
       outcome = .unknown(cause: "\(cause)", mayBeTaken: mayBeTaken)
     case .failure(let error): outcome = .invalid("\(error)")
     }
-    note(
+    record(
       row: row.number, token: row.request.token, id: row.id, outcome,
       isFailureToConnect: isFailureToConnect)
   }
 
   /// Records a row's outcome. Ends the run if no further row can succeed.
-  func note(
+  func record(
     row: Int, token: String?, id: NotificationID, _ outcome: RowOutcome,
     isFailureToConnect: Bool = false
   ) {
@@ -86,7 +86,7 @@ final class SendRun: Sendable {
     if printsOutcomes { Output.json(line) }
     let stops = state.withLock { state in
       let before = state.tally.stop
-      state.tally.note(outcome, isFailureToConnect: isFailureToConnect)
+      state.tally.count(outcome, isFailureToConnect: isFailureToConnect)
       return before == nil && state.tally.stop != nil
     }
     if stops { stop() }

@@ -13,8 +13,8 @@ struct AdminServing {
 
   /// Nil if administration is off.
   func configuration() throws(CommandFailure) -> AdminConfiguration? {
-    let places = invocation.value(AdminOptions.listen).list.map(\.place)
-    let addresses = try Opening.addresses(places, for: AdminOptions.listen, invocation)
+    let endpoints = invocation.value(AdminOptions.listen).list.map(\.endpoint)
+    let addresses = try Opening.addresses(endpoints, for: AdminOptions.listen, invocation)
     let console = try Self.address(
       invocation[AdminOptions.console], port: Self.consolePort, for: AdminOptions.console,
       invocation)
@@ -29,19 +29,19 @@ struct AdminServing {
 
   /// The address of the console, by default of this machine only; nil if the option is not given.
   static func address(
-    _ place: ConsolePlace?, port: UInt16, for option: Option<ConsolePlace>,
+    _ endpoint: ConsoleEndpoint?, port: UInt16, for option: Option<ConsoleEndpoint>,
     _ invocation: Invocation
   ) throws(CommandFailure) -> SocketAddress? {
-    guard let place else { return nil }
+    guard let endpoint else { return nil }
     do throws(SocketError) {
-      return try SocketAddress(place.address(host: "127.0.0.1", port: port).description)
+      return try SocketAddress(endpoint.address(host: "127.0.0.1", port: port).description)
     } catch {
       throw invocation.failure(about: option, "\(error)")
     }
   }
 
   /// The addresses at which a running service can be administered.
-  static func places(_ service: Service) -> [String] {
+  static func endpoints(_ service: Service) -> [String] {
     [service.adminSocket].compactMap(\.self) + service.adminAddresses.map { "https://\($0)" }
   }
 }

@@ -57,7 +57,7 @@ struct Opening {
     var taken: [(address: HostPort, flag: String)] = []
     for listener in NamedListener.all {
       for group in invocation.value(listener.option).groups {
-        let addresses = try addresses(group.places, for: listener.option, invocation)
+        let addresses = try addresses(group.endpoints, for: listener.option, invocation)
         for address in addresses.compactMap({ HostPort($0.description) }) {
           if let other = taken.first(where: { $0.address.collides(with: address) }) {
             throw invocation.failure(
@@ -92,11 +92,12 @@ struct Opening {
   }
 
   static func addresses(
-    _ places: [ListenAddress.Place], for option: Option<ListenAddresses>, _ invocation: Invocation
+    _ endpoints: [ListenAddress.Endpoint], for option: Option<ListenAddresses>,
+    _ invocation: Invocation
   ) throws(CommandFailure) -> [SocketAddress] {
     var addresses: [SocketAddress] = []
-    for place in places {
-      switch place {
+    for endpoint in endpoints {
+      switch endpoint {
       case .everywhere(let port):
         addresses.append(.anyIPv4(port: port))
         // A kernel without IPv6 cannot listen on [::].

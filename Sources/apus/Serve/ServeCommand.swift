@@ -106,7 +106,7 @@ struct ServeCommand {
         let addresses = opened.filter { $0.name == listener.name }.flatMap(\.addresses)
         members.append(.init(key: listener.name, value: .strings(addresses.map(\.description))))
       }
-      members.append(.init(key: "admin", value: .strings(AdminServing.places(service))))
+      members.append(.init(key: "admin", value: .strings(AdminServing.endpoints(service))))
       members.append(.init(key: "console", value: .strings(service.consoleURLs)))
       return Output.json(.object(JSONObject(members)))
     }
@@ -116,8 +116,8 @@ struct ServeCommand {
       }
       return (listener.title, addresses.isEmpty ? "off" : addresses.joined(separator: "  "))
     }
-    let places = AdminServing.places(service)
-    rows.append(("administration", places.isEmpty ? "off" : places.joined(separator: "  ")))
+    let endpoints = AdminServing.endpoints(service)
+    rows.append(("administration", endpoints.isEmpty ? "off" : endpoints.joined(separator: "  ")))
     if !service.consoleURLs.isEmpty {
       rows.append(("console", service.consoleURLs.joined(separator: "  ")))
     }

@@ -21,12 +21,12 @@ struct MonitoredService {
   }
 
   func get(_ path: String...) throws -> String {
-    let socket = WebCall.Place.unix(path: service.directory.data.adminSocket)
+    let socket = WebCall.Endpoint.unix(path: service.directory.data.adminSocket)
     return String(decoding: try WebCall(socket, "GET", path).perform().body, as: UTF8.self)
   }
 
   func json(_ path: String...) throws -> JSONValue {
-    let socket = WebCall.Place.unix(path: service.directory.data.adminSocket)
+    let socket = WebCall.Endpoint.unix(path: service.directory.data.adminSocket)
     let body = try WebCall(socket, "GET", path).perform().body
     return try JSONValue(parsing: body.span)
   }

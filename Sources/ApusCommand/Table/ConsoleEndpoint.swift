@@ -1,5 +1,5 @@
 /// The address of a console listener; nil parts have their defaults.
-package struct ConsolePlace: Sendable, Hashable {
+package struct ConsoleEndpoint: Sendable, Hashable {
   /// A numeric address, without the brackets of IPv6.
   package var host: String?
   package var port: UInt16?
@@ -8,14 +8,14 @@ package struct ConsolePlace: Sendable, Hashable {
   init?(_ text: String) {
     if !text.isEmpty, let port = HostPort.port(text) {
       self.port = port
-    } else if let whole = HostPort(text), ListenAddress.Place.isNumeric(whole.host) {
+    } else if let whole = HostPort(text), ListenAddress.Endpoint.isNumeric(whole.host) {
       (host, port) = (whole.host, whole.port)
     } else {
       let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
       let host = isBracketed ? String(text.dropFirst().dropLast()) : text
       // With one colon it is neither an IPv6 address nor a bare host.
       let colons = host.count { $0 == ":" }
-      guard ListenAddress.Place.isNumeric(host), colons != 1, !isBracketed || colons > 1 else {
+      guard ListenAddress.Endpoint.isNumeric(host), colons != 1, !isBracketed || colons > 1 else {
         return nil
       }
       self.host = host
@@ -28,14 +28,14 @@ package struct ConsolePlace: Sendable, Hashable {
   }
 }
 
-extension ValueSyntax where Value == ConsolePlace {
-  static func consolePlace(_ placeholder: String) -> ValueSyntax {
+extension ValueSyntax where Value == ConsoleEndpoint {
+  static func consoleEndpoint(_ placeholder: String) -> ValueSyntax {
     ValueSyntax(placeholder) { text throws(ValueProblem) in
-      guard let place = ConsolePlace(text) else {
+      guard let endpoint = ConsoleEndpoint(text) else {
         throw ValueProblem(
           "is neither a port, nor a numeric address, nor both, as in 127.0.0.1:2191")
       }
-      return place
+      return endpoint
     }
   }
 }
