@@ -7,13 +7,20 @@ CHECKED := --explicit-target-dependency-import-check error
 # The compiler proves exclusive access to memory where it can, and otherwise checks it at run time. Debug builds, and so
 # all tests, have these checks; release builds leave them out, because they are 10 % of the instructions of a request
 # that is answered at once, and 19 % of one delivered to a device (callgrind, the work of `make bench-ingest`).
-OPTIMISED := -c release -Xswiftc -enforce-exclusivity=unchecked
+# Swift's runtime is part of the programs, so that they run where there is no Swift.
+OPTIMISED := -c release -Xswiftc -enforce-exclusivity=unchecked --static-swift-stdlib
 # The existing paths that swift-format checks.
 FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
 # Seconds per fuzzing target.
 SECONDS ?= 20
 # Number of kills of `make crash`.
 KILLS ?= 100
+# Where `make install` puts programs and settings, before every path the root of a package, and where debug symbols go
+# (separate, or keep).
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+DESTDIR ?=
+SYMBOLS ?= separate
 # Rounds of `make burst`.
 TIMES ?= 5
 # Seconds of simulations, and simulated hours of traffic in each.
@@ -24,7 +31,7 @@ WALKING ?= 10
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst clean setup
-.PHONY: bench allocations
+.PHONY: bench allocations install install-files package package-test
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -99,6 +106,17 @@ bench-%: release
 allocations: release ## Count heap allocations for each message, against their ceilings
 	@scripts/setup.sh allocations
 	Benchmarks/allocations.py
+
+install: release install-files ## Install programs, manual pages, completions and units (PREFIX=/usr/local, DESTDIR=)
+
+install-files:
+	@PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' SYMBOLS='$(SYMBOLS)' scripts/install.sh
+
+package: ## Make Debian packages (.build/package)
+	@scripts/package.sh
+
+package-test: package ## Install, use, upgrade and purge those packages in a Debian 12 without Swift (as root)
+	Tests/Package/run.sh
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes sure that a machine can build (`build`), test (`test`), count allocations (`allocations`) or benchmark (`bench`)
-# Apus.
+# Makes sure that a machine can build (`build`), test (`test`), package (`package`) or benchmark (`bench`) Apus, or
+# count its allocations (`allocations`).
 #
-#   scripts/setup.sh build|test|allocations|bench
+#   scripts/setup.sh build|test|allocations|bench|package
 #
 # Where nothing is missing it prints nothing, changes nothing and is done in a tenth of a second, so every target of
 # the Makefile may call it. Installed packages are looked up with dpkg-query, which needs neither network nor root.
@@ -41,6 +41,13 @@ allocations_packages=(
   "openssl:makes the yardsticks' certificates"
   "python3:runs the benchmarks"
   "util-linux:taskset, pins servers and load to their processors"
+)
+package_packages=(
+  "dpkg-dev:makes Debian packages"
+  "debhelper:what packages have in common"
+  "lintian:checks packages"
+  "mmdebstrap:makes the system in which they are tested"
+  "iproute2:gives that system a network of its own"
 )
 bench_packages=(
   "${allocations_packages[@]}"
@@ -199,11 +206,15 @@ allocations)
   check_toolchain
   install_packages "${build_packages[@]}" "${allocations_packages[@]}"
   ;;
+package)
+  check_toolchain
+  install_packages "${build_packages[@]}" "${package_packages[@]}"
+  ;;
 bench)
   check_toolchain
   install_packages "${build_packages[@]}" "${bench_packages[@]}"
   ;;
 *)
-  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|allocations|bench"
+  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|allocations|bench|package"
   ;;
 esac

@@ -20,6 +20,17 @@ package struct Log: Sendable {
       case .error: "error"
       }
     }
+
+    /// As syslog(3) numbers them.
+    var priority: Int {
+      switch self {
+      case .debug: 7
+      case .info: 6
+      case .notice: 5
+      case .warning: 4
+      case .error: 3
+      }
+    }
   }
 
   package enum Format: Sendable {
@@ -53,6 +64,8 @@ package struct Log: Sendable {
 
   package var minimumLevel: Level
   package var format: Format
+  /// Whether each line begins with its priority, such as "<4>", which the journal removes (sd-daemon(3)).
+  package var hasPriorities = false
   /// Receives the lines, without time and level, instead of standard error: for simulations, which have their own
   /// clock.
   package var sink: (@Sendable (String) -> Void)?
@@ -65,6 +78,14 @@ package struct Log: Sendable {
     self.minimumLevel = minimumLevel
     self.format = format
     self.sink = sink
+  }
+
+  /// Whether standard error is the journal's, according to `JOURNAL_STREAM` (systemd.exec(5)): its device and inode.
+  package static func isJournal(_ environment: [String: String]) -> Bool {
+    guard let stream = environment["JOURNAL_STREAM"] else { return false }
+    var status = stat()
+    guard unsafe fstat(STDERR_FILENO, &status) == 0 else { return false }
+    return stream == "\(status.st_dev):\(status.st_ino)"
   }
 
   /// Whether a line of that level would be written: check it before building costly values.
@@ -84,8 +105,7 @@ package struct Log: Sendable {
       case .text: textLine(level, event, fields, milliseconds)
       case .json: jsonLine(level, event, fields, milliseconds)
       }
-    var bytes = Array(line.utf8)
-    bytes.append(0x0a)
+    let bytes = Array((hasPriorities ? "<\(level.priority)>\(line)\n" : "\(line)\n").utf8)
     unsafe bytes.withUnsafeBytes { buffer in
       _ = unsafe Glibc.write(STDERR_FILENO, buffer.baseAddress, buffer.count)
     }

@@ -1,5 +1,7 @@
+import ApusAdmin
 import ApusDirectory
 import ApusLog
+package import ApusLoop
 import Glibc
 
 // What the signals of an operator or a service manager do.
@@ -7,21 +9,40 @@ import Glibc
 extension Service {
   /// Waits for SIGTERM or SIGINT, reloading on SIGHUP; then stops.
   ///
+  /// The service manager is told each of these, and is sent signs of life while all workers go on.
+  ///
   /// The signals are taken by this thread alone: they are blocked in every other, so this must have been prepared with
   /// ``blockSignals()`` before `start`.
-  package func runUntilSignal() {
+  package func runUntilSignal(_ manager: ServiceManager? = nil) {
     var set = sigset_t()
     Self.fill(&set)
+    let heartbeat = Heartbeat()
+    manager?.ready(status)
     while true {
-      var wait = timespec(tv_sec: 60, tv_nsec: 0)
+      // Three times in the manager's interval: one that comes late does not end the service.
+      if manager?.watchdogMilliseconds != nil, heartbeat.beat(everyone) { manager?.isAlive() }
+      let milliseconds = min(60_000, (manager?.watchdogMilliseconds ?? 180_000) / 3)
+      var wait = timespec(
+        tv_sec: Int(milliseconds / 1000), tv_nsec: Int(milliseconds % 1000) * 1_000_000)
       let signal = unsafe sigtimedwait(&set, nil, &wait)
       switch signal {
-      case SIGHUP: reload()
-      case SIGTERM, SIGINT: return stop { isInterrupted(milliseconds: $0) }
+      case SIGHUP:
+        manager?.reloading(monotonicMicroseconds: EventLoop.monotonicMilliseconds() * 1000)
+        reload()
+        manager?.ready(status)
+      case SIGTERM, SIGINT:
+        manager?.stopping()
+        return stop { isInterrupted(milliseconds: $0) }
       default: break
       }
       tickets.rotateIfDue()
     }
+  }
+
+  /// For the manager's own display.
+  private var status: String {
+    let count = listeners.reduce(0) { $0 + $1.addresses.count }
+    return "serving on \(count) \(count == 1 ? "address" : "addresses")"
   }
 
   /// Whether another SIGTERM or SIGINT came in that time: then the operator does not want to wait.

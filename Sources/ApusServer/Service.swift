@@ -23,7 +23,7 @@ package final class Service {
   private let workers: [Worker]
   /// One for each worker; none in a development service.
   private let acceptors: [Worker]
-  private var everyone: [Worker] { acceptors + workers }
+  var everyone: [Worker] { acceptors + workers }
   private var running: RunningService {
     RunningService(
       configuration: configuration, workers: workers, acceptors: acceptors, listeners: listeners,

@@ -46,6 +46,7 @@ struct Bench {
         throw Program.bench.unknownCommand(name)
       }
       printHelp(command)
+    case .man: print(ManualPage.text(for: .bench, version: Program.version))
     case nil: preconditionFailure("the table has a command that is not a verb")
     }
   }

@@ -41,7 +41,10 @@ final class Installation {
   /// Starts the service, on the same ports as before if it has run already.
   ///
   /// - Parameter gateway, feedback: The modifiers of these listeners, such as "+legacy-tls+confirm".
-  func start(_ extra: [String] = [], gateway: String = "", feedback: String = "") throws {
+  func start(
+    _ extra: [String] = [], gateway: String = "", feedback: String = "",
+    environment: [String: String] = [:]
+  ) throws {
     let service = try Companion(
       apus,
       [
@@ -52,7 +55,7 @@ final class Installation {
         "127.0.0.1:\(gatewayPort)\(gateway)", "--feedback-listen",
         "127.0.0.1:\(feedbackPort)\(feedback)", "--gateway-development-listen", "off",
         "--feedback-development-listen", "off", "--unregister-grace", "0",
-      ] + extra, name: "apus serve")
+      ] + extra, name: "apus serve", environment: environment)
     let ready = try service.first("ready")
     providerPort = try Self.port(ready["http2"])
     courierPort = try Self.port(ready["courier"])

@@ -116,10 +116,14 @@ final class Companion: @unchecked Sendable {
   private var hasEnded = false
   private let name: String
 
-  init(_ program: URL, _ arguments: [String], name: String) throws {
+  /// - Parameter environment: Variables in addition to those of the tests.
+  init(
+    _ program: URL, _ arguments: [String], name: String, environment: [String: String] = [:]
+  ) throws {
     self.name = name
     process.executableURL = program
     process.arguments = arguments
+    process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     process.standardInput = FileHandle.nullDevice
     let output = try Programs.start(process)
     // A thread, not a `readabilityHandler`: the tests block the threads that a handler would need.

@@ -72,7 +72,7 @@ struct TidyTests {
       })
   }
 
-  @Test("The change log begins with the program's version")
+  @Test("The change log and that of the Debian package begin with the program's version")
   func version() throws {
     let log = try #require(Repository.files.first { $0.path == "CHANGELOG.md" })
     let newest = try #require(log.lines.first { $0.hasPrefix("## ") })
@@ -80,6 +80,8 @@ struct TidyTests {
     let version = try #require(
       program.lines.joined().firstMatch(of: #/version = "(\d+\.\d+\.\d+)"/#)?.1)
     #expect(newest.hasPrefix("## [\(version)] - ") || newest == "## [Unreleased]")
+    let package = try #require(Repository.files.first { $0.path == "debian/changelog" })
+    #expect(package.lines.first?.hasPrefix("apus (\(version)-") == true)
   }
 
   @Test("Each exception names an existing file")

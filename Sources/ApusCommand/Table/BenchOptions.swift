@@ -16,6 +16,7 @@ package enum BenchVerb: String, Sendable, CaseIterable {
   case sendBinary = "send-binary"
   case push
   case help
+  case man
 }
 
 extension Program {
@@ -70,7 +71,7 @@ extension Program {
         examples: [
           (
             "A hundred kills",
-            "apus-bench crash --apus .build/release/apus --data DIR --certificate provider.crt "
+            "apus-bench crash --apus /usr/bin/apus --data DIR --certificate provider.crt "
               + "--key provider.key --authority service.crt"
           )
         ]),
@@ -142,6 +143,9 @@ extension Program {
       CommandDescription(
         name: BenchVerb.help.rawValue, summary: "describe a command", operands: "[COMMAND]",
         operandCount: 0...1),
+      CommandDescription(
+        name: BenchVerb.man.rawValue, summary: "print the manual page",
+        examples: [("Read it", "apus-bench man | man -l -")]),
     ], options: BenchOptions.all)
 }
 

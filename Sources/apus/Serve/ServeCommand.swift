@@ -44,7 +44,7 @@ struct ServeCommand {
     }
     warnOfLegacyTLS(service)
     announce(service, openings)
-    service.runUntilSignal()
+    service.runUntilSignal(ServiceManager(Process.environment))
     if invocation.isOn(ApusOptions.json) { Output.json(.members(["event": .string("stopped")])) }
   }
 
@@ -151,5 +151,6 @@ extension Log {
       }
     let format: Format = invocation.value(ApusOptions.logFormat) == .json ? .json : .text
     self.init(minimumLevel: level, format: format)
+    hasPriorities = Self.isJournal(Process.environment)
   }
 }

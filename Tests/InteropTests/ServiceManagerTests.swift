@@ -1,0 +1,58 @@
+import Foundation
+import Testing
+
+@Suite("apus serve under a service manager", .timeLimit(.minutes(30)))
+struct ServiceManagerTests {
+  @Test("The manager learns of readiness, each reload and the shutdown, and gets signs of life")
+  func messages() throws {
+    let installation = try Installation()
+    let manager = try Manager()
+    try installation.start(environment: [
+      "NOTIFY_SOCKET": manager.path, "WATCHDOG_USEC": "300000",
+    ])
+    #expect(manager.next() == "READY=1\nSTATUS=serving on 4 addresses")
+    for _ in 0..<3 { #expect(manager.next(skippingSignsOfLife: false) == "WATCHDOG=1") }
+    installation.service?.signal(SIGHUP)
+    #expect(manager.next().hasPrefix("RELOADING=1\nMONOTONIC_USEC="))
+    #expect(manager.next() == "READY=1\nSTATUS=serving on 4 addresses")
+    installation.service?.stop()
+    #expect(manager.next() == "STOPPING=1\nSTATUS=shutting down")
+  }
+}
+
+/// The service manager's end of its socket.
+private final class Manager {
+  let path: String
+  private let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+
+  init() throws {
+    path = "/tmp/apus-manager-\(getpid())-\(UInt32.random(in: 0 ... .max))"
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+    var patience = timeval(tv_sec: 60, tv_usec: 0)
+    setsockopt(
+      descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    let code = withUnsafePointer(to: &address) { address in
+      address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+      }
+    }
+    guard code == 0 else { throw Trouble("no socket for the manager: \(errno)") }
+  }
+
+  /// The next message; empty if none comes in a minute.
+  func next(skippingSignsOfLife skips: Bool = true) -> String {
+    while true {
+      var bytes = [UInt8](repeating: 0, count: 1024)
+      let count = recv(descriptor, &bytes, bytes.count, 0)
+      let message = String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
+      if !skips || message != "WATCHDOG=1" { return message }
+    }
+  }
+
+  deinit {
+    close(descriptor)
+    unlink(path)
+  }
+}
