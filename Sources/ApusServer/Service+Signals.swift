@@ -20,7 +20,9 @@ extension Service {
     manager?.ready(status)
     while true {
       // Three times in the manager's interval: one that comes late does not end the service.
-      if manager?.watchdogMilliseconds != nil, heartbeat.beat(everyone) { manager?.isAlive() }
+      if manager?.watchdogMilliseconds != nil, heartbeat.beat(everyone.map(\.loop)) {
+        manager?.isAlive()
+      }
       let milliseconds = min(60_000, (manager?.watchdogMilliseconds ?? 180_000) / 3)
       var wait = timespec(
         tv_sec: Int(milliseconds / 1000), tv_nsec: Int(milliseconds % 1000) * 1_000_000)

@@ -18,6 +18,34 @@ struct ServiceManagerTests {
     installation.service?.stop()
     #expect(manager.next() == "STOPPING=1\nSTATUS=shutting down")
   }
+
+  @Test("In the journal each line of the log begins with its priority, elsewhere none does")
+  func priorities() throws {
+    let installation = try Installation()
+    for (isJournal, pattern) in [
+      (true, #"^<5>[0-9-]+T\S+ notice "#), (false, #"^[0-9-]+T\S+ notice "#),
+    ] {
+      let log = installation.directory.appending(path: "\(isJournal).log")
+      let script =
+        #"exec 2>"$0"; \#(isJournal ? #"export JOURNAL_STREAM="$(stat -c %d:%i "$0")"; "# : "")"#
+        + #"exec timeout 2 "$@" >/dev/null"#
+      _ = try? Programs.run(
+        URL(filePath: "/bin/sh"),
+        [
+          "-c", script, log.path, installation.apus.path, "serve", "--data",
+          installation.directory.path, "--http2-listen", "127.0.0.1:0",
+        ]
+          + [
+            "http2-development", "courier", "courier-development", "gateway",
+            "gateway-development", "feedback", "feedback-development",
+          ].flatMap { ["--\($0)-listen", "off"] })
+      let lines = try String(contentsOf: log, encoding: .utf8).split(separator: "\n")
+      #expect(!lines.isEmpty)
+      for line in lines {
+        #expect(line.range(of: pattern, options: .regularExpression) != nil, "\(line)")
+      }
+    }
+  }
 }
 
 /// The service manager's end of its socket.
