@@ -48,6 +48,7 @@ package_packages=(
   "lintian:checks packages"
   "mmdebstrap:makes the system in which they are tested"
   "iproute2:gives that system a network of its own"
+  "systemd-container:boots it"
 )
 bench_packages=(
   "${allocations_packages[@]}"

@@ -1,31 +1,71 @@
 #!/usr/bin/env bash
 # Installs the packages of .build/package in a Debian 12 without Swift, uses them as an administrator would, installs
-# them again and purges them. `make package-test` makes the packages first. Needs root: it makes a system in a folder,
-# and runs it with a network of its own.
+# them again and purges them (scenario.sh). Then boots such a system, with systemd as its first process (boot.sh).
+# `make package-test` makes the packages first. Needs root: it makes systems in a folder, each with its own network.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+scripts/setup.sh package
 packages=$PWD/.build/package
 base=$PWD/.build/package-base.tar
 work=$(mktemp -d)
-root=$work/root
 trap 'rm -rf "$work"' EXIT
 
 if [ ! -s "$base" ]; then
   # What the packages depend on is in the base, so that they can be installed without a network.
   depends=$(for package in "$packages"/apus_*.deb; do dpkg-deb --field "$package" Depends; done |
     sed 's/ | [^,]*//g; s/([^)]*)//g; s/ //g')
-  mmdebstrap --quiet --variant=minbase --include="$depends,curl" bookworm "$base"
+  mmdebstrap --quiet --variant=minbase --include="$depends,systemd-sysv" bookworm "$base"
 fi
-mkdir "$root"
-tar -xf "$base" -C "$root"
-# What the installer of a real system writes.
-printf "127.0.0.1 localhost\n::1 localhost\n" >"$root/etc/hosts"
-cp "$packages"/*.deb Tests/Package/scenario.sh "$root/tmp"
 
-# A network, processes and mounts of its own: nothing outside is reached or changed.
-unshare --mount --pid --net --fork bash -euc '
-  ip link set lo up
-  mount -t proc proc "$1/proc"
-  exec chroot "$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin bash /tmp/scenario.sh
-' package "$root"
+# new_system ROOT SCRIPT: with the packages and the script in /tmp.
+new_system() {
+  mkdir "$1"
+  tar -xf "$base" -C "$1"
+  # What the installer of a real system writes.
+  printf '127.0.0.1 localhost\n::1 localhost\n' >"$1/etc/hosts"
+  cp "$packages"/*.deb "$2" "$1/tmp"
+}
+
+# inside ROOT COMMAND…: runs it there, with processes, mounts and a network of its own.
+inside() {
+  unshare --mount --pid --net --fork bash -euc '
+    ip link set lo up
+    mount -t proc proc "$1/proc"
+    exec chroot "$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "${@:2}"
+  ' inside "$@"
+}
+
+new_system "$work/used" Tests/Package/scenario.sh
+inside "$work/used" bash /tmp/scenario.sh
+
+system=$work/booted
+new_system "$system" Tests/Package/boot.sh
+mkdir -p "$system/etc/systemd/system/apus.service.d"
+# A watchdog that does not make the test wait for a minute.
+printf '[Service]\nWatchdogSec=3\n' >"$system/etc/systemd/system/apus.service.d/test.conf"
+cat >"$system/etc/systemd/system/boot-test.service" <<'UNIT'
+[Unit]
+After=multi-user.target
+
+[Service]
+Type=oneshot
+ExecStart=/bin/bash /srv/boot.sh
+StandardOutput=append:/boot.txt
+StandardError=append:/boot.txt
+ExecStopPost=/bin/sh -c 'exec systemctl --no-block poweroff 2>/dev/null'
+
+[Install]
+WantedBy=default.target
+UNIT
+# /tmp is emptied at the boot.
+mv "$system/tmp/boot.sh" "$system/srv"
+inside "$system" bash -euc '
+  dpkg -i /tmp/apus_*.deb >/dev/null 2>&1
+  setpriv --reuid=apus --regid=apus --clear-groups apus init --data /var/lib/apus --name localhost >/dev/null
+  systemctl --quiet enable apus.socket apus.service boot-test.service'
+# Without the host's systemd, which need not be running.
+timeout 180 systemd-nspawn --quiet --directory="$system" --register=no --keep-unit --private-network --boot \
+  >"$work/boot.log" 2>&1 </dev/null || true
+cat "$system/boot.txt" || tail -n 30 "$work/boot.log"
+[ "$(tail -n 1 "$system/boot.txt")" = "- passed" ]

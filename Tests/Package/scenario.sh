@@ -52,7 +52,6 @@ kill "$dev"
 wait "$dev"
 
 step "apus init, and the command line of the unit as its user"
-install -d -m 700 -o apus -g apus /var/lib/apus
 as_apus apus init --data /var/lib/apus --topic com.example.app --name localhost >init.txt
 serve() {
   # Not with `as_apus`: the process to stop would be a shell.
