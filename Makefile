@@ -23,11 +23,11 @@ DESTDIR ?=
 SYMBOLS ?= separate
 # Rounds of `make burst`.
 TIMES ?= 5
-# Seconds of simulations, and simulated hours of traffic in each.
-DURATION ?= 60
+# Simulated worlds, and hours of traffic in each.
+WORLDS ?= 60
 HOURS ?= 0.5
-# Seconds of random walks before them.
-WALKING ?= 10
+# Random walks before them.
+WALKS ?= 1000
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst clean setup
@@ -64,12 +64,12 @@ test: ## Build and run all tests (FILTER=name runs some)
 docs: setup ## Make pages of the libraries' documentation (.build/docs)
 	@scripts/docs.sh
 
-sim: ## Simulate one world after the other (DURATION=60 seconds, HOURS=0.5 simulated in each, SEED=1 to begin with)
+sim: ## Simulate one world after the other (WORLDS=60, HOURS=0.5 simulated in each, SEED=1 to begin with)
 	@scripts/setup.sh build
 	swift build $(OPTIMISED) $(CHECKED) --product apus-sim
-	.build/release/apus-sim --walks --duration $(WALKING) --seed $(or $(SEED),1)
+	.build/release/apus-sim --walks --count $(WALKS) --seed $(or $(SEED),1)
 	.build/release/apus-sim --canaries
-	.build/release/apus-sim --duration $(DURATION) --hours $(HOURS) $(if $(SEED),--seed $(SEED))
+	.build/release/apus-sim --count $(WORLDS) --hours $(HOURS) $(if $(SEED),--seed $(SEED))
 
 screenshots: release ## Make pictures of the console's views (Documentation/console)
 	@scripts/setup.sh test

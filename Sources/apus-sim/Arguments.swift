@@ -17,7 +17,9 @@ struct Arguments {
 
   private(set) var seed: UInt64?
   private(set) var seconds = 1800
-  /// Real seconds for which to run consecutive seeds; nil to run one seed.
+  /// How many consecutive seeds to run; with `durationSeconds` as many as fit.
+  private(set) var seedCount = 1
+  /// Real seconds for which to run consecutive seeds.
   private(set) var durationSeconds: Int?
   private(set) var kind = Kind.worlds
   private(set) var canary: SimulationCanary?
@@ -29,6 +31,7 @@ struct Arguments {
 
       --seed N        the seed of the first world (default: a random one)
       --hours H       simulated hours of traffic (default: 0.5)
+      --count N       run N seeds, one after the other (default: 1)
       --duration S    continue with the following seeds for S seconds
       --canaries      break each rule once, and find out whether the law about it is reported
       --walks         only walk: one shard, its disk and its devices, 300 random steps for each seed
@@ -48,6 +51,7 @@ struct Arguments {
         let hours = try Self.value(Double.init, of: word, &rest)
         guard hours > 0, hours < 10_000 else { throw Fault(description: "--hours: not \(hours)") }
         seconds = max(1, Int((hours * 3600).rounded()))
+      case "--count": seedCount = try Self.value({ Int($0) }, of: word, &rest)
       case "--duration": durationSeconds = try Self.value({ Int($0) }, of: word, &rest)
       case "--canary":
         canary = try Self.value(SimulationCanary.init(rawValue:), of: word, &rest)

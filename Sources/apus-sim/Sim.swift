@@ -25,33 +25,27 @@ struct Sim {
   /// Returns true if no law was broken.
   private static func run(_ arguments: Arguments) throws -> Bool {
     var totals = Totals()
-    var seed = arguments.firstSeed
-    let end = arguments.endSeconds
-    repeat {
+    for seed in arguments.seeds {
       let outcome = try Simulation(arguments.options(seed: seed)).run()
       totals.add(outcome)
       tell(outcome, arguments)
       if !outcome.violations.isEmpty { return false }
-      seed &+= 1
-    } while end.map { time(nil) < $0 } ?? false
-    if arguments.durationSeconds != nil { print(totals.text) }
+    }
+    if arguments.runsSeveral { print(totals.text) }
     return true
   }
 
   private static let stepsOfWalk = 300
 
   private static func walk(_ arguments: Arguments) -> Bool {
-    var seed = arguments.firstSeed
     var walks = 0
-    let end = arguments.endSeconds
-    repeat {
+    for seed in arguments.seeds {
       if let fault = ShardWalk(seed: seed, steps: stepsOfWalk).fault {
         print("broken: \(fault)\nrepeat: apus-sim --walks --seed \(seed)")
         return false
       }
       walks += 1
-      seed &+= 1
-    } while end.map { time(nil) < $0 } ?? false
+    }
     print("\(walks) walks of \(stepsOfWalk) steps, no law broken")
     return true
   }
@@ -65,7 +59,7 @@ struct Sim {
       return
     }
     if arguments.printsTrace { for line in outcome.trace { print(line) } }
-    if arguments.printsTrace || arguments.durationSeconds == nil { print(outcome.line) }
+    if arguments.printsTrace || !arguments.runsSeveral { print(outcome.line) }
   }
 
   private static func report(_ text: String) {
@@ -75,11 +69,16 @@ struct Sim {
 }
 
 extension Arguments {
-  /// A random one if none is given.
-  fileprivate var firstSeed: UInt64 { seed ?? UInt64(bitPattern: Int64(time(nil))) &* 1_000_000 }
+  fileprivate var runsSeveral: Bool { seedCount > 1 || durationSeconds != nil }
 
-  /// When to take no further seed, Unix seconds; nil to take only one.
-  fileprivate var endSeconds: Int? { durationSeconds.map { time(nil) + $0 } }
+  /// Consecutive seeds, from a random one if none is given.
+  fileprivate var seeds: some Sequence<UInt64> {
+    let first = seed ?? UInt64(bitPattern: Int64(time(nil))) &* 1_000_000
+    let end = durationSeconds.map { time(nil) + $0 }
+    return (0...).lazy.map { first &+ $0 }.prefix { seed in
+      if let end { seed == first || time(nil) < end } else { seed &- first < UInt64(seedCount) }
+    }
+  }
 }
 
 extension Simulation.Report {

@@ -150,21 +150,23 @@ struct LedgerJournalTests {
     store.runCommits()
   }
 
-  @Test("An end counts only if the store no longer has the notification, and so does a return")
+  @Test("The end of a notification that the store still has counts only if it came back after it")
   func undoneEnds() throws {
     var writer = try start()
     put(2)
+    put(4)
     writer.record(
       [
         event(1, .delivered), event(2, .sent), event(2, .deliveredFromStorage),
-        event(2), event(3, .replaced), event(52, .expired),
+        event(3, .replaced), event(52, .expired),
+        event(4), event(4, .discardedNotStored), event(4), event(4, .delivered),
       ], milliseconds: Self.now)
     let found = try JournaledLines.read(LedgerJournals([memory]), store, superseded: [3])
     // 52 is for the device of 2.
     let kept = found.flatMap(\.lines).map(\.event).map {
       [$0.facts.order, UInt64($0.state.rawValue)]
     }
-    #expect(kept == [[1, 4], [2, 3], [52, 7]])
+    #expect(kept == [[1, 4], [2, 3], [52, 7], [4, 11], [4, 0]])
   }
 
   // MARK: Files

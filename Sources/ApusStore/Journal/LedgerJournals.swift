@@ -82,8 +82,8 @@ package struct JournaledLines: Sendable {
   /// Reads all journals.
   ///
   /// A notification that ended is removed from the store with the next group. If that group was not written the store
-  /// still has it: it is pending, and ends again. Only that second end counts. It may also have come back after its
-  /// end, as one whose successor could not be stored; then it counts as received already.
+  /// still has it: it is pending, and ends again. Only that second end counts, unless it came back in between, as one
+  /// that was found in the store after its write had failed: then it ended and was received once more.
   ///
   /// The last group may be in the store although it failed. What it replaced has ended with it, even if the process
   /// ended it once more in another way.
@@ -105,12 +105,29 @@ package struct JournaledLines: Sendable {
           journal: journal))
     }
     let pending = try store.pendingOrders(of: found.flatMap(\.lines)).union(superseded)
-    for index in found.indices {
-      found[index].lines.removeAll {
-        $0.event.state.opensOrEnds && pending.contains($0.event.facts.order)
+    for index in found.indices { found[index].removeUndoneEnds(of: pending) }
+    return found
+  }
+
+  /// Removes the ends of notifications that are `pending`, except those that a return follows. The store has the
+  /// acceptance that precedes them.
+  private mutating func removeUndoneEnds(of pending: Set<UInt64>) {
+    var undone: Set<Int> = []
+    var lastEnds: [UInt64: Int] = [:]
+    for (index, line) in lines.enumerated() where line.event.state.opensOrEnds {
+      let order = line.event.facts.order
+      guard pending.contains(order) else { continue }
+      let end = lastEnds.removeValue(forKey: order)
+      if line.event.state == .received {
+        if end == nil { undone.insert(index) }
+      } else {
+        lastEnds[order] = index
+        if let end { undone.insert(end) }
       }
     }
-    return found
+    undone.formUnion(lastEnds.values)
+    guard !undone.isEmpty else { return }
+    lines = lines.enumerated().lazy.filter { !undone.contains($0.offset) }.map(\.element)
   }
 
   /// Removes the ends of notifications that end in the last chunk of the store, unless they came back since.
