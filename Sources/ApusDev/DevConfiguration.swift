@@ -67,8 +67,16 @@ package struct DevConfiguration: Sendable {
   /// Texts of apps: the contents of `Localizable.strings` files.
   package var strings: [(topic: String, language: String, file: Source)] = []
   package var version = ""
-  /// The address of the console and the API; nil for loopback at the console's port.
+  /// The address of all listeners, whose port is ignored; nil for loopback.
   package var listen: SocketAddress?
+  /// Host names and addresses for the server's certificate, besides those of loopback and `listen`.
+  package var names: [String] = []
+  /// Whether a new authority has an RSA key.
+  package var usesRSA = false
+  /// Whether legacy senders and feedback readers may use TLS 1.0 and 1.1.
+  package var allowsLegacyTLS = false
+  /// Names of rules whose violations are not reported.
+  package var allowedRules: Set<String> = []
   /// The password of the console and the API; nil for none, which is allowed on loopback only.
   package var password: String?
   package var log = Log(minimumLevel: .warning)
@@ -76,4 +84,17 @@ package struct DevConfiguration: Sendable {
   package var startedMonotonicMilliseconds: Int64?
 
   package init() {}
+
+  /// Where clients on this machine reach the listeners.
+  var localHost: String {
+    guard let listen, !listen.isEverywhere else { return "localhost" }
+    return listen.isThisMachine ? "localhost" : listen.hostText
+  }
+
+  /// All names in the server's certificate.
+  var certificateNames: [String] {
+    var all = ["localhost", "127.0.0.1", "::1"]
+    for name in names + [localHost] where !all.contains(name) { all.append(name) }
+    return all
+  }
 }

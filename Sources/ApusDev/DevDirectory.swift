@@ -2,6 +2,7 @@ import ApusCore
 import ApusDirectory
 import ApusLoop
 import ApusModel
+import ApusTrust
 import Glibc
 
 /// The data directory of a development service: a given one, or a temporary one.
@@ -24,11 +25,13 @@ struct DevDirectory {
     try Files.makeDirectory(path)
     lock = try Self.lock(path)
     let now = EventLoop.wallClockMilliseconds() / 1000
+    let rsaBits = configuration.usesRSA ? Self.rsaBits : nil
     if !data.isProvisioned {
       _ = try data.initialize(
-        names: ["localhost", "127.0.0.1", "::1"], topic: configuration.topics[0],
-        teamName: "Development", nowSeconds: now)
+        names: configuration.certificateNames, topic: configuration.topics[0],
+        teamName: "Development", authorityRSABits: rsaBits, nowSeconds: now)
     }
+    try Self.prepare(data, configuration, now)
     let records = try data.records()
     guard
       let key = records.sections.first(where: { section in
@@ -48,19 +51,41 @@ struct DevDirectory {
     self.team = team
     keyID = id.text
     keyFile = data.privateKey(id)
-    certificateFile = try Self.certificate(configuration.topics[0], teamID, data, now)
+    certificateFile = try Self.certificate(
+      configuration.topics[0], teamID, data, rsaBits: rsaBits, now)
+  }
+
+  private static let rsaBits = 2048
+
+  /// Makes a kept directory suit the configuration.
+  private static func prepare(
+    _ data: DataDirectory, _ configuration: DevConfiguration, _ now: Int64
+  ) throws {
+    let authority = try Certificate(pem: Files.readText(data.authorityCertificate(.service)))
+    if configuration.usesRSA {
+      guard case .rsa = authority.keyKind else {
+        throw DirectoryProblem(
+          "the authority of \(data.path) has an ECDSA key: --rsa needs another --data")
+      }
+    }
+    let names = configuration.certificateNames
+    let server = try Certificate(pem: Files.readText(data.serverFiles.certificate))
+    guard !names.allSatisfy(server.serverNames.contains) else { return }
+    try data.rotateServer(
+      names: names + server.serverNames.filter { !names.contains($0) }, nowSeconds: now)
   }
 
   /// The certificate of an earlier run, or a new one.
   private static func certificate(
-    _ topic: String, _ team: ShortID, _ data: DataDirectory, _ now: Int64
+    _ topic: String, _ team: ShortID, _ data: DataDirectory, rsaBits: Int?, _ now: Int64
   ) throws -> String {
     let names = try Files.names(in: data.issuedPath)
     if let name = names.filter({ $0.hasPrefix("\(topic)-") && $0.hasSuffix(".pem") }).max() {
       return "\(data.issuedPath)/\(name)"
     }
     let identity = try data.issueProvider(
-      topic: topic, team: team, extraTopics: nil, environments: .both, nowSeconds: now)
+      topic: topic, team: team, extraTopics: nil, environments: .both, rsaBits: rsaBits,
+      nowSeconds: now)
     return identity.pemFile ?? identity.certificateFile
   }
 

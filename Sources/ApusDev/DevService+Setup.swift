@@ -26,7 +26,9 @@ extension DevService {
     var server = ServerConfiguration(
       dataDirectory: directory.data.path,
       listeners: listeners.map { kind, environment, port in
-        ListenerConfiguration(kind: kind, environment: environment, addresses: addresses(port))
+        ListenerConfiguration(
+          kind: kind, environment: environment, addresses: addresses(port, configuration.listen),
+          allowsLegacyTLS: configuration.allowsLegacyTLS && (kind == .gateway || kind == .feedback))
       })
     server.isEphemeral = true
     // One worker is enough for a development machine, and gives one order of events.
@@ -44,7 +46,8 @@ extension DevService {
 
   /// Some clients resolve `localhost` to `::1` first. A free port is for IPv4 only, because it cannot be reserved for
   /// both at once.
-  private static func addresses(_ port: UInt16) -> [SocketAddress] {
+  private static func addresses(_ port: UInt16, _ listen: SocketAddress?) -> [SocketAddress] {
+    if let listen { return [listen.with(port: port)] }
     let hasIPv6 = !((try? Files.read("/proc/net/if_inet6")) ?? []).isEmpty
     guard port != 0, hasIPv6 else { return [.loopbackIPv4(port: port)] }
     return [.loopbackIPv4(port: port), .loopbackIPv6(port: port)]
@@ -52,7 +55,8 @@ extension DevService {
 
   static func courierListeners(_ listeners: [OpenListener]) -> [Environment: SocketAddress] {
     let couriers = listeners.filter { $0.kind == .courier }
-    return Dictionary(uniqueKeysWithValues: couriers.map { ($0.environment, $0.addresses[0]) })
+    return Dictionary(
+      uniqueKeysWithValues: couriers.map { ($0.environment, $0.addresses[0].onThisMachine) })
   }
 
   static func ports(
@@ -71,6 +75,7 @@ extension DevService {
       keyFile: directory.keyFile, authorityFile: directory.data.clientAuthorityFile,
       certificateFile: directory.certificateFile, dataDirectory: directory.data.path,
       isThrowAway: directory.isThrowAway,
+      host: configuration.names.first ?? configuration.localHost,
       listeners: listeners.map {
         .init(kind: $0.kind, environment: $0.environment, port: $0.addresses[0].port)
       }, consoleAddress: .loopbackIPv4(port: 0), password: configuration.password,

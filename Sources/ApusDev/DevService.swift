@@ -47,6 +47,7 @@ package final class DevService {
     let tell = LateCall()
     let recorder = PushRecorder(
       keep: configuration.keep, keepBytes: configuration.keepMegabytes << 20,
+      allowedRules: configuration.allowedRules,
       firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, book: book
     ) {
       loop.perform { tell.call() }
@@ -77,7 +78,7 @@ package final class DevService {
       ) { recorder.enqueue($0) }
       let composer = Composer(
         .init(
-          ports: Self.ports(listeners, .provider),
+          host: configuration.localHost, ports: Self.ports(listeners, .provider),
           authorityPEM: try Files.read(directory.data.clientAuthorityFile),
           keyFile: directory.keyFile, keyID: directory.keyID, team: directory.team,
           clock: interceptor.clock))
@@ -100,8 +101,12 @@ package final class DevService {
           feed: feed, composer: composer, facts: facts)
       }
       try Self.addDevices(configuration.devices, context(facts))
+      facts.deviceToken =
+        try Self.token(
+          of: configuration.devices[0], directory.topics[0], .production, context(facts)) ?? ""
       // The port is known only once the server listens, but its responses contain the port.
-      let address = configuration.listen ?? .loopbackIPv4(port: configuration.ports.console)
+      let address = (configuration.listen ?? .loopbackIPv4(port: 0)).with(
+        port: configuration.ports.console)
       precondition(
         configuration.password != nil || address.isThisMachine, "a console without a password")
       var page = WebServerConfiguration(
@@ -151,10 +156,15 @@ package final class DevService {
 
   /// The token of a device for a topic; nil if there is none yet.
   package func token(_ device: String, topic: String, _ environment: Environment) -> String? {
-    let token: String? = try? context.ask { devices, done in
+    try? Self.token(of: device, topic, environment, context)
+  }
+
+  private static func token(
+    of device: String, _ topic: String, _ environment: Environment, _ context: DevContext
+  ) throws(DevProblem) -> String? {
+    try context.ask { devices, done in
       done(devices.device(device)?.links[environment]?.tokens[topic]?.hex)
     }
-    return token
   }
 
   /// Stops the service. Returns when all threads have ended and temporary files are deleted.

@@ -44,9 +44,10 @@ extension DataDirectory {
   ///
   /// - Parameters:
   ///   - service, devices: Existing authorities to use instead of new ones.
+  ///   - authorityRSABits: Size of the RSA key of new authorities; nil for ECDSA.
   package func initialize(
     names: [String], topic: String, teamName: String, service: OutsideAuthority? = nil,
-    devices: OutsideAuthority? = nil, nowSeconds: Int64,
+    devices: OutsideAuthority? = nil, authorityRSABits: Int? = nil, nowSeconds: Int64,
     rsaKey: () throws -> PrivateKey = makeRSAKey
   ) throws -> ProvisionedService {
     try Files.makeDirectory(path)
@@ -64,7 +65,7 @@ extension DataDirectory {
         } else {
           try save(
             .create(
-              commonName: which.title,
+              commonName: which.title, key: Self.newKey(rsaBits: authorityRSABits),
               validity: Validity(now: nowSeconds, days: ValidityDays.authority)), as: which)
         }
       }

@@ -52,6 +52,12 @@ package struct SocketAddress: Hashable, Sendable {
   /// Whether it means every address of this machine.
   package var isEverywhere: Bool { self == .anyIPv4(port: port) || self == .anyIPv6(port: port) }
 
+  /// Where this machine reaches a listener at the address.
+  package var onThisMachine: SocketAddress {
+    guard isEverywhere else { return self }
+    return family == .ipv4 ? .loopbackIPv4(port: port) : .loopbackIPv6(port: port)
+  }
+
   /// The same address with another port.
   package func with(port: UInt16) -> SocketAddress {
     SocketAddress(family: family, port: port, high: high, low: low, scope: scope)

@@ -59,11 +59,13 @@ package struct CertificateAuthority: Sendable {
     try self.init(certificate: Certificate(pem: certificatePEM), key: PrivateKey(pem: keyPEM))
   }
 
-  /// A new self-signed authority with a new P-256 key, for issuing certificates and for cross-signing its successor.
+  /// A new self-signed authority, for issuing certificates and for cross-signing its successor.
+  ///
+  /// - Parameter key: Its key; nil for a new one on P-256.
   package static func create(
-    commonName: String, validity: Validity
+    commonName: String, key: PrivateKey? = nil, validity: Validity
   ) throws(TrustFault) -> CertificateAuthority {
-    let key = try PrivateKey.generateP256()
+    let key = if let key { key } else { try PrivateKey.generateP256() }
     let subject = Certificate.Subject(commonName: commonName)
     let keyID = try CertificateTemplate.keyID(of: key.publicKey)
     // One authority may be below it: its successor, while peers that know only this one learn of the other.

@@ -131,7 +131,7 @@ struct APITests {
     #expect(try await bench.ask("GET", "/openapi.json").json["openapi"]?.string == "3.1.0")
     let status = try await bench.ask("GET", "/api/v1/status").json
     #expect(status["mode"]?.string == "strict")
-    #expect(status["snippets"]?.array?.count == 7)
+    #expect(status["snippets"]?.array?.count == 12)
     #expect((status["memoryBytes"]?.integer ?? 0) > 1_000_000)
   }
 

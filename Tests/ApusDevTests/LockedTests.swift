@@ -20,13 +20,18 @@ struct LockedTests {
   func password() async throws {
     let bench = try bench()
     defer { bench.stop() }
-    #expect(bench.facts.console == "http://127.0.0.1:\(bench.facts.consoleAddress.port)")
+    #expect(bench.facts.console == "http://localhost:\(bench.facts.consoleAddress.port)")
     #expect(try await bench.ask("GET", "/").status == 200)
     #expect(try await bench.ask("GET", "/assets/app.js").status == 200)
     #expect(
       try await bench.ask("GET", "/api/v1/console").text == #"{"kind":"dev","locked":true}"# + "\n")
     let right = "authorization: Bearer \(Self.password)"
+    let file = try await bench.ask("GET", "/api/v1/files/authority.pem", headers: [right])
+    #expect(file.text == (try String(contentsOfFile: bench.facts.authorityFile, encoding: .utf8)))
+    let missing = try await bench.ask("GET", "/api/v1/files/service.key", headers: [right])
+    #expect(missing.status == 404 && missing.text.contains("authority.pem, key.p8, provider.pem"))
     for (method, path, body) in [
+      ("GET", "/api/v1/files/key.p8", nil), ("GET", "/api/v1/files/authority.pem", nil),
       ("GET", "/api/v1/status", nil), ("DELETE", "/api/v1/pushes", nil),
       ("POST", "/api/v1/pushes/count", "{}"), ("GET", "/api/v1/devices", nil),
     ] {

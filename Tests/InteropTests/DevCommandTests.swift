@@ -17,7 +17,8 @@ struct DevCommandTests {
     for file in ["authority_file", "key_file", "certificate_file", "data"] {
       #expect(FileManager.default.fileExists(atPath: dev.text(file)), "\(file)")
     }
-    #expect((dev.ready["snippets"] as? [String: String])?.count == 7)
+    #expect((dev.ready["snippets"] as? [String: String])?.count == 12)
+    #expect(dev.text("device_token") == (try dev.token()))
     #expect((dev.ready["ready_milliseconds"] as? Int ?? 0) > 0)
     #expect(try dev.stop() == 0)
     let counts = try dev.program.first("stopped")["violations"] as? [String: Int]
@@ -35,13 +36,18 @@ struct DevCommandTests {
       [
         "-c",
         #"mkfifo "$1/out"; "$0" dev --free-ports > "$1/out" & pid=$!; while IFS= read -r line; do "#
-          + #"echo "$line"; case $line in rpush) kill $pid;; esac; done < "$1/out"; wait $pid"#,
+          + #"echo "$line"; case $line in "legacy sender, PHP") kill $pid;; esac; done < "$1/out"; wait $pid"#,
         Programs.product("apus").path, scratch.path,
       ])
     for word in ["development service, lenient", "console", "key id", "curl --http2"] {
       #expect(output.contains(word), "\(word)")
     }
-    for name in ["curl", "aioapns", "apns2", "APNSwift", "Pushy", "node-apn", "rpush"] {
+    let names = [
+      "curl", "Python, aioapns", "Python, httpx", "Python, apns2", "Node, node-apn", "Go, apns2",
+      "Java, Pushy", "Ruby, rpush", "PHP, curl", "Swift, APNSwift", "legacy sender, Python",
+      "legacy sender, PHP",
+    ]
+    for name in names {
       #expect(output.contains("\n\(name)\n"), "\(name)")
     }
   }
@@ -186,40 +192,4 @@ struct DevCommandTests {
   }
 
   private var examples: String { Programs.root.appending(path: "Examples/dev").path }
-
-  // MARK: The lines for other libraries
-
-  private func snippet(_ name: String, _ dev: DevProcess) throws -> String {
-    try #require((dev.ready["snippets"] as? [String: String])?[name])
-  }
-
-  @Test("The printed curl snippet sends a push")
-  func curl() throws {
-    let dev = try DevProcess(["--strict"])
-    defer { _ = try? dev.stop() }
-    let command = "set -e; TOKEN=\(try dev.token())\n" + (try snippet("curl", dev))
-    #expect(try Programs.run(URL(filePath: "/bin/sh"), ["-c", command]) == "")
-    let found = try dev.api("POST", "pushes/wait", #"{"match":{"title":"Hello","status":200}}"#)
-    #expect((found["pushes"] as? [[String: Any]])?.first?["device"] as? String == "phone")
-  }
-
-  @Test("The printed aioapns snippet sends a push")
-  func aioapns() throws {
-    let dev = try DevProcess(["--strict"])
-    defer { _ = try? dev.stop() }
-    let lines = try snippet("aioapns", dev).split(separator: "\n", omittingEmptySubsequences: false)
-    let script = """
-      import asyncio
-      from aioapns import NotificationRequest, PushType
-      async def main():
-      \(lines.map { "    \($0)\n" }.joined())
-          result = await apns.send_notification(NotificationRequest(
-              device_token="\(try dev.token())", message={"aps": {"alert": "Hello"}}, push_type=PushType.ALERT))
-          print(result.status)
-      asyncio.run(main())
-      """
-    #expect(try Programs.run(Programs.python(), ["-c", script]) == "200\n")
-    let found = try dev.api("POST", "pushes/wait", #"{"match":{"body":"Hello","status":200}}"#)
-    #expect((found["pushes"] as? [[String: Any]])?.count == 1)
-  }
 }

@@ -38,6 +38,10 @@ package enum DevOptions {
     "--junit", .file, in: [Verb.dev], group: .service, scope: .flagOnly,
     help: "On exit, write the violations to this file as JUnit XML.")
 
+  package static let allow = Option(
+    "--allow", .text("RULE"), in: [Verb.dev], group: .service, scope: .flagOnly, repeats: true,
+    help: "Report no violations of this rule, such as key-unknown. May be repeated.")
+
   package static let port = port(
     "--port", "2197", "Listener for providers; for development, one above.")
   package static let courierPort = port(
@@ -51,13 +55,26 @@ package enum DevOptions {
   package static let consolePort = port(
     "--console-port", "2190", "Listener for the web console and the API.")
   package static let listen = Option(
-    "--listen", .consoleEndpoint("ADDRESS[:PORT]"), in: [Verb.dev], group: .listeners,
-    scope: .flagOnly,
-    note: "127.0.0.1",
-    help: "A second address for the web console and the API; requests there need a password.")
+    "--listen", .numericAddress, in: [Verb.dev], group: .listeners, scope: .flagOnly,
+    note: "127.0.0.1 and ::1",
+    help:
+      "The address of all listeners, such as 0.0.0.0. Beyond loopback, page and API need a password."
+  )
+  package static let name = Option(
+    "--name", .text("NAME"), in: [Verb.dev], group: .listeners, scope: .flagOnly, repeats: true,
+    help:
+      "A host name or address for the certificate, besides localhost. The first is what is printed."
+  )
   package static let passwordFile = Option(
     "--password-file", .file, in: [Verb.dev], group: .listeners, scope: .flagOnly,
-    note: "one is generated and shown", help: "A file with that password, at least 16 bytes.")
+    note: "$APUS_DEV_PASSWORD, or one is generated and shown",
+    help: "A file with that password, at least 16 bytes.")
+  package static let rsa = Option(
+    "--rsa", .flag, in: [Verb.dev], group: .listeners, scope: .flagOnly,
+    help: "An authority with an RSA key, for libraries that do not support ECDSA.")
+  package static let legacyTLS = Option(
+    "--legacy-tls", .flag, in: [Verb.dev], group: .listeners, scope: .flagOnly,
+    help: "Accept TLS 1.0 and 1.1 from legacy senders and for feedback.")
   package static let freePorts = Option(
     "--free-ports", .flag, in: [Verb.dev], group: .listeners, scope: .flagOnly,
     help: "Use free ports for all listeners; --json prints them.")
@@ -71,9 +88,11 @@ package enum DevOptions {
   static let all: [OptionDescription] = [
     data.description, strict.description, topic.description, device.description,
     strings.description, faults.description, keep.description, keepMegabytes.description,
-    failOn.description, junit.description, port.description, courierPort.description,
+    failOn.description, junit.description, allow.description, port.description,
+    courierPort.description,
     gatewayPort.description, feedbackPort.description, consolePort.description,
-    listen.description, passwordFile.description, freePorts.description,
+    listen.description, name.description, passwordFile.description, rsa.description,
+    legacyTLS.description, freePorts.description,
   ]
 }
 
@@ -102,6 +121,10 @@ extension Verb {
       (
         "In CI: as strict as the real service, on free ports, failing if a push had violations",
         "apus dev --strict --free-ports --json --fail-on warning --junit violations.xml"
+      ),
+      (
+        "For other machines and containers, which call it apus",
+        "apus dev --listen 0.0.0.0 --name apus --password-file password.txt"
       ),
     ])
 }

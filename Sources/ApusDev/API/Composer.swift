@@ -15,6 +15,7 @@ final class Composer: Sendable {
   }
 
   struct Settings: Sendable {
+    var host: String
     var ports: [Environment: UInt16]
     var authorityPEM: [UInt8]
     var keyFile: String
@@ -42,7 +43,7 @@ final class Composer: Sendable {
           Task { await sender.client.close() }
         }
         var configuration = ClientConfiguration(
-          endpoint: Endpoint(host: DevFacts.host, port: port),
+          endpoint: Endpoint(host: settings.host, port: port),
           trustRoots: .pem(settings.authorityPEM),
           credential: .providerTokenFile(
             path: settings.keyFile, keyID: settings.keyID, teamID: settings.team))

@@ -85,7 +85,7 @@ struct DevAPI: WebHandler {
         writer.key("locked")
         writer.bool(password != nil)
       }
-    case .page, .asset, .describe, .health, .status, .clock, .setClock, .events:
+    case .page, .asset, .describe, .health, .status, .file, .clock, .setClock, .events:
       return try StatusRoutes(context: context).answer(operation, input)
     case .listPushes, .getPush, .clearPushes, .waitForPushes, .countPushes, .assertPushes,
       .violations, .clearViolations:

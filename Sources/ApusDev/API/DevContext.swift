@@ -50,6 +50,13 @@ package struct DevFacts: Sendable {
     package var port: UInt16
   }
 
+  /// Files that a provider needs. The raw values are their names in the API.
+  package enum CredentialFile: String, Sendable, CaseIterable {
+    case authority = "authority.pem"
+    case key = "key.p8"
+    case certificate = "provider.pem"
+  }
+
   package var version: String
   package var isLenient: Bool
   package var topics: [String]
@@ -62,6 +69,8 @@ package struct DevFacts: Sendable {
   package var dataDirectory: String
   /// Whether the directory is deleted when the service stops.
   package var isThrowAway: Bool
+  /// The host that clients connect to.
+  package var host: String
   package var listeners: [ServiceListener]
   package var consoleAddress: SocketAddress
   /// The password of the console and the API; nil for none.
@@ -69,20 +78,35 @@ package struct DevFacts: Sendable {
   package var keep: Int
   package var keepBytes: Int
   package var startedMilliseconds: Int64
+  /// The token of the first device for the first topic, in production; empty before the devices have theirs.
+  package var deviceToken = ""
   /// Milliseconds from the start of the program until it could accept pushes.
   package var readyMilliseconds: Int64
-
-  package static let host = "localhost"
 
   package func port(_ kind: ListenerKind, _ environment: Environment) -> UInt16? {
     listeners.first { $0.kind == kind && $0.environment == environment }?.port
   }
 
-  /// The console's address, for a browser on this machine.
+  package func path(_ file: CredentialFile) -> String {
+    switch file {
+    case .authority: authorityFile
+    case .key: keyFile
+    case .certificate: certificateFile
+    }
+  }
+
+  /// Whether providers on other machines or in containers, which do not have its files, can connect.
+  package var isForOtherMachines: Bool { !consoleAddress.isThisMachine }
+
+  /// The console's address, for a browser.
   package var console: String {
-    guard consoleAddress.isEverywhere else { return "http://\(consoleAddress)" }
-    let port = consoleAddress.port
-    return consoleAddress.family == .ipv4 ? "http://127.0.0.1:\(port)" : "http://[::1]:\(port)"
+    if consoleAddress.isThisMachine { return "http://\(consoleAddress)" }
+    return "http://\(authority(port: consoleAddress.port))"
+  }
+
+  /// The host and the port as in a URL.
+  package func authority(port: UInt16) -> String {
+    host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
   }
 
   /// A shell command that sends a push again.
@@ -112,7 +136,7 @@ package struct DevFacts: Sendable {
       words.insert("printf %s \(base64) | base64 --decode |", at: 0)
       words.append("--data-binary @-")
     }
-    words.append(Self.quoted("https://\(Self.host):\(port)/3/device/\(request.token)"))
+    words.append(Self.quoted("https://\(authority(port: port))/3/device/\(request.token)"))
     return words.joined(separator: " ")
   }
 

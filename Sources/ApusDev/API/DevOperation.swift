@@ -3,7 +3,7 @@ package import ApusWeb
 /// The operations of the API. The raw values are the operation ids in the OpenAPI description.
 package enum DevOperation: String, Sendable, CaseIterable {
   case page, asset, describe, health, console
-  case status
+  case status, file
   case listPushes, getPush, clearPushes, waitForPushes, countPushes, assertPushes
   case violations, clearViolations
   case listDevices, addDevice, changeDevice, removeDevice, shown, clearShown
@@ -35,6 +35,7 @@ package enum DevOperation: String, Sendable, CaseIterable {
     case .health: Route("GET", "/healthz")
     case .console: Route("GET", "/api/v1/console")
     case .status: Route("GET", "/api/v1/status")
+    case .file: Route("GET", "/api/v1/files/{name}")
     case .listPushes: Route("GET", "/api/v1/pushes")
     case .getPush: Route("GET", "/api/v1/pushes/{number}")
     case .clearPushes: Route("DELETE", "/api/v1/pushes")

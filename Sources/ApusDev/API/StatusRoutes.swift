@@ -1,4 +1,5 @@
 import ApusAdmin
+import ApusDirectory
 import ApusEmbedded
 import ApusLoop
 import ApusModel
@@ -19,6 +20,7 @@ struct StatusRoutes {
       return WebResponse(
         200, contentType: "application/json", body: .bytes(EmbeddedFile.devAPI.bytes))
     case .health: return WebResponse(200, text: "ok\n")
+    case .file: return try file(input.parameter())
     case .events: return try events(input)
     case .clock: return clock()
     case .setClock: return try setClock(input)
@@ -31,6 +33,19 @@ struct StatusRoutes {
       throw DevProblem(.notFound, "the file \(name) does not exist")
     }
     return response
+  }
+
+  /// A file that a provider needs, for those that do not share this machine's file system.
+  private func file(_ name: String) throws(DevProblem) -> WebResponse {
+    guard let file = DevFacts.CredentialFile(rawValue: name) else {
+      let known = DevFacts.CredentialFile.allCases.map(\.rawValue).joined(separator: ", ")
+      throw DevProblem(.notFound, "the file \(name) does not exist; there are \(known)")
+    }
+    do throws(FileError) {
+      return WebResponse(200, text: try Files.readText(context.facts.path(file)))
+    } catch {
+      throw DevProblem(.failed, "\(error)")
+    }
   }
 
   // MARK: Events
@@ -151,7 +166,7 @@ struct StatusRoutes {
       writer.beginObject()
       for environment in Environment.allCases {
         let port = context.facts.port(kind, environment)
-        writer.text(environment.name, port.map { "\(DevFacts.host):\($0)" })
+        writer.text(environment.name, port.map { context.facts.authority(port: $0) })
       }
       writer.endObject()
     }

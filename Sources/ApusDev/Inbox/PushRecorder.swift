@@ -34,10 +34,13 @@ final class PushRecorder: Sendable {
   private static let queueCapacity = 100_000
 
   init(
-    keep: Int, keepBytes: Int, firstEvent: UInt64, book: DeviceBook,
+    keep: Int, keepBytes: Int, allowedRules: Set<String> = [], firstEvent: UInt64,
+    book: DeviceBook,
     announce: @escaping @Sendable () -> Void
   ) {
-    state = Monitor(RecorderState(keep: keep, keepBytes: keepBytes, firstEvent: firstEvent))
+    state = Monitor(
+      RecorderState(
+        keep: keep, keepBytes: keepBytes, allowedRules: allowedRules, firstEvent: firstEvent))
     self.book = book
     self.announce = announce
   }

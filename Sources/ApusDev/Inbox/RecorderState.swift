@@ -24,6 +24,9 @@ struct RecorderState: Sendable {
   /// Devices with new notifications.
   private var touched: Set<String> = []
 
+  /// Names of rules whose violations are not reported.
+  private let allowedRules: Set<String>
+
   private struct Early {
     var states: [CapturedPush.State] = []
     var shown: Rendering?
@@ -32,14 +35,16 @@ struct RecorderState: Sendable {
   /// Maximum number of notifications with early reports.
   private static let earlyCapacity = 16_384
 
-  init(keep: Int, keepBytes: Int, firstEvent: UInt64) {
+  init(keep: Int, keepBytes: Int, allowedRules: Set<String> = [], firstEvent: UInt64) {
+    self.allowedRules = allowedRules
     inbox = PushInbox(keep: keep, keepBytes: keepBytes)
     events = EventLog(first: firstEvent)
   }
 
   mutating func add(_ push: CapturedPush) {
     var push = push
-    push.violations = Self.lint(push) + watch.check(push.exchange, number: push.number)
+    push.violations = (Self.lint(push) + watch.check(push.exchange, number: push.number))
+      .filter { !allowedRules.contains($0.rule) }
     if push.exchange.isAccepted { accepted += 1 } else { refused += 1 }
     if push.exchange.fault != nil { faults += 1 }
     for violation in push.violations { report.add(violation, of: push) }
@@ -135,7 +140,7 @@ struct RecorderState: Sendable {
 
   mutating func closed(_ connection: InterceptedConnection, _ milliseconds: Int64) {
     guard let (number, violation) = watch.closed(connection, nowMilliseconds: milliseconds),
-      let push = inbox[number]
+      !allowedRules.contains(violation.rule), let push = inbox[number]
     else { return }
     report.add(violation, of: push)
     _ = inbox.update(number) { $0.violations.append(violation) }

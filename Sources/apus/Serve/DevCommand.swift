@@ -62,26 +62,66 @@ struct DevCommand {
     }
     configuration.strings = try strings(of: configuration.topics[0])
     configuration.version = Program.version
-    try setConsole(&configuration)
+    configuration.usesRSA = invocation.isOn(DevOptions.rsa)
+    configuration.allowsLegacyTLS = invocation.isOn(DevOptions.legacyTLS)
+    try setAddress(&configuration)
+    try setRules(&configuration)
     return configuration
   }
 
-  /// Sets the console's addresses and password.
-  private func setConsole(_ configuration: inout DevConfiguration) throws(CommandFailure) {
-    configuration.listen = try AdminServing.address(
-      invocation[DevOptions.listen], port: configuration.ports.console, for: DevOptions.listen,
-      invocation)
+  /// Sets the listeners' address, and the console's password.
+  private func setAddress(_ configuration: inout DevConfiguration) throws(CommandFailure) {
+    if let host = invocation[DevOptions.listen] {
+      do throws(SocketError) {
+        configuration.listen = try SocketAddress(HostPort(host: host, port: 0).description)
+      } catch {
+        throw invocation.failure(about: DevOptions.listen, "\(error)")
+      }
+    }
+    configuration.names = invocation.all(DevOptions.name)
     if let path = invocation[DevOptions.passwordFile] {
       let text = try Process.text(of: path, for: DevOptions.passwordFile, invocation)
       let password = text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
-      guard DevPassword.lengths ~= password.utf8.count, !password.contains(" ") else {
+      guard Self.isPassword(password) else {
         throw invocation.failure(
           .configuration, about: DevOptions.passwordFile,
           "its first line must be a password of 16 to 256 bytes without spaces")
       }
       configuration.password = password
+    } else if let password = Self.environmentPassword {
+      guard Self.isPassword(password) else {
+        throw CommandFailure(
+          .configuration,
+          "APUS_DEV_PASSWORD must be a password of 16 to 256 bytes without spaces")
+      }
+      configuration.password = password
     } else if configuration.listen?.isThisMachine == false {
       configuration.password = DevPassword.make()
+    }
+  }
+
+  private static func isPassword(_ text: String) -> Bool {
+    DevPassword.lengths ~= text.utf8.count && !text.contains(where: \.isWhitespace)
+  }
+
+  private static var environmentPassword: String? {
+    Process.environment["APUS_DEV_PASSWORD"].flatMap { $0.isEmpty ? nil : $0 }
+  }
+
+  /// Whether the user knows the password, which then is not printed.
+  private var isPasswordKnown: Bool {
+    invocation[DevOptions.passwordFile] != nil || Self.environmentPassword != nil
+  }
+
+  private func setRules(_ configuration: inout DevConfiguration) throws(CommandFailure) {
+    let rules = LintRule.allCases.map(\.rawValue) + ConnectionRule.allCases.map(\.rawValue)
+    for name in invocation.all(DevOptions.allow) {
+      guard rules.contains(name) else {
+        throw invocation.failure(
+          about: DevOptions.allow, "there is no rule \"\(name)\"",
+          remedy: "The rules are \(rules.joined(separator: ", ")).")
+      }
+      configuration.allowedRules.insert(name)
     }
   }
 
@@ -148,10 +188,10 @@ struct DevCommand {
     func ports(_ kind: ListenerKind) -> String {
       let production = facts.port(kind, .production).map { "\($0)" } ?? "off"
       let development = facts.port(kind, .development).map { "\($0)" } ?? "off"
-      return "localhost, port \(production) (development \(development))"
+      return "\(facts.host), port \(production) (development \(development))"
     }
     var rows = [("console", "\(facts.console)/")]
-    if invocation[DevOptions.passwordFile] == nil, let password = facts.password {
+    if !isPasswordKnown, let password = facts.password {
       rows.append(("password", password))
     }
     rows += [
@@ -160,6 +200,7 @@ struct DevCommand {
       ("devices", ports(.courier)), ("authority", facts.authorityFile), ("key", facts.keyFile),
       ("key id", facts.keyID), ("team", facts.team),
       ("topic", facts.topics.joined(separator: "  ")), ("certificate", facts.certificateFile),
+      ("device token", facts.deviceToken),
     ]
     var text = """
       Apus development service, \(facts.isLenient ? "lenient" : "strict"); ready after \
@@ -183,15 +224,15 @@ struct DevCommand {
     }
     return .members([
       "event": .string("ready"), "console": .string("\(facts.console)/"),
-      "api": .string("\(facts.console)/api/v1"), "host": .string(DevFacts.host),
+      "api": .string("\(facts.console)/api/v1"), "host": .string(facts.host),
       "mode": .string(facts.isLenient ? "lenient" : "strict"), "http2": ports(.provider),
       "courier": ports(.courier), "gateway": ports(.gateway), "feedback": ports(.feedback),
       "authority_file": .string(facts.authorityFile), "key_file": .string(facts.keyFile),
       "key_id": .string(facts.keyID), "team": .string(facts.team),
       "topics": .strings(facts.topics), "certificate_file": .string(facts.certificateFile),
       "data": .string(facts.dataDirectory), "ready_milliseconds": .integer(facts.readyMilliseconds),
-      "password": invocation[DevOptions.passwordFile] == nil
-        ? facts.password.map(JSONValue.string) : nil,
+      "password": isPasswordKnown ? nil : facts.password.map(JSONValue.string),
+      "device_token": .string(facts.deviceToken),
       "snippets": .object(
         JSONObject(
           Snippet.all(facts).map { .init(key: $0.name, value: .string($0.text)) })),

@@ -267,7 +267,7 @@ def report(pushes):
 def status(world):
     snippets = [
         {"name": name, "language": "sh", "text": f"# {name}\nhost=localhost\nport=2197\nkey=/tmp/apus/AuthKey.p8\n"}
-        for name in ("curl", "APNSwift", "Pushy", "apns2", "aioapns", "node-apn", "rpush")
+        for name in ("curl", "Python, aioapns", "Go, apns2", "Java, Pushy", "Swift, APNSwift")
     ]
     return {
         "version": "0.1.0",

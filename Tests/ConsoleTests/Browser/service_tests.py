@@ -190,7 +190,7 @@ class Service(Eventually, unittest.TestCase):
     def test_locked(self):
         """On another address the page asks for the printed password."""
         self.expected_complaints = ["401"]
-        locked = DevService(PROGRAM, "--listen", "127.0.0.2")
+        locked = DevService(PROGRAM, "--listen", "0.0.0.0")
         self.addCleanup(locked.close)
         browser = self.browser
         browser.open(locked.address)

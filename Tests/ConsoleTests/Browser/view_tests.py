@@ -334,7 +334,7 @@ class Rest(PageCase):
     def test_status(self):
         browser = self.show("status")
         browser.wait("document.querySelector('.snippets')?.innerText.includes('# curl')")
-        browser.click(".segments button", "aioapns")
-        browser.wait("document.querySelector('.snippets pre').textContent.startsWith('# aioapns')")
+        browser.click(".segments button", "Python, aioapns")
+        browser.wait("document.querySelector('.snippets pre').textContent.startsWith('# Python')")
         for words in ["lenient", "ABC123DEFG", "/tmp/apus/AuthKey.p8", "localhost:2197", "61 MB", "412 ms"]:
             self.expect(words, ".view")
