@@ -31,7 +31,7 @@ WALKS ?= 1000
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst clean setup
-.PHONY: bench allocations install install-files package package-test
+.PHONY: bench allocations install install-files package package-test image image-test
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -114,6 +114,12 @@ install-files:
 
 package: ## Make Debian packages (.build/package)
 	@scripts/package.sh
+
+image: package ## Make a container image of it (.build/image/apus.tar), without a container engine
+	scripts/image.sh
+
+image-test: image ## Run the image unprivileged on a read-only root, with the compose example's backend
+	Tests/Container/run.sh
 
 package-test: package ## Install, use, upgrade and purge those packages in a Debian 12 without Swift (as root)
 	Tests/Package/run.sh

@@ -53,5 +53,6 @@ for unit in apus.service apus.socket apus@.service; do
   sed "s#/usr/bin/apus#$prefix/bin/apus#; s#/etc/apus#$sysconfdir/apus#g" "Packaging/systemd/$unit" >"$made/$unit"
   put 644 "$made/$unit" "$units/$unit"
 done
+put 755 Packaging/container/health "$prefix/lib/apus/health"
 put 644 Packaging/sysusers.conf "$prefix/lib/sysusers.d/apus.conf"
 [ -e "$root$sysconfdir/apus/apus.conf" ] || put 644 Packaging/apus.conf "$sysconfdir/apus/apus.conf"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes sure that a machine can build (`build`), test (`test`), package (`package`) or benchmark (`bench`) Apus, or
+# Makes sure that a machine can build (`build`), test (`test`), package (`package`, `image`) or benchmark (`bench`) Apus, or
 # count its allocations (`allocations`).
 #
-#   scripts/setup.sh build|test|allocations|bench|package
+#   scripts/setup.sh build|test|allocations|bench|package|image
 #
 # Where nothing is missing it prints nothing, changes nothing and is done in a tenth of a second, so every target of
 # the Makefile may call it. Installed packages are looked up with dpkg-query, which needs neither network nor root.
@@ -49,6 +49,12 @@ package_packages=(
   "mmdebstrap:makes the system in which they are tested"
   "iproute2:gives that system a network of its own"
   "systemd-container:boots it"
+)
+image_packages=(
+  "mmdebstrap:makes the system in the image"
+  "umoci:writes the image"
+  "bubblewrap:runs it, in its test"
+  "python3:edits the image's configuration"
 )
 bench_packages=(
   "${allocations_packages[@]}"
@@ -211,11 +217,15 @@ package)
   check_toolchain
   install_packages "${build_packages[@]}" "${package_packages[@]}"
   ;;
+image)
+  check_toolchain
+  install_packages "${build_packages[@]}" "${package_packages[@]}" "${image_packages[@]}"
+  ;;
 bench)
   check_toolchain
   install_packages "${build_packages[@]}" "${bench_packages[@]}"
   ;;
 *)
-  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|allocations|bench|package"
+  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|allocations|bench|package|image"
   ;;
 esac

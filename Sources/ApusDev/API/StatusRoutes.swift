@@ -119,6 +119,7 @@ struct StatusRoutes {
       writer.value(.array(facts.topics.map(JSONValue.string)))
       writer.text("team", facts.team)
       writer.text("keyID", facts.keyID)
+      writer.text("deviceToken", facts.deviceToken)
       writer.key("files")
       writer.beginObject()
       writer.text("key", facts.keyFile)
