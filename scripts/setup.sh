@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that a machine can build (`build`), test (`test`), package (`package`, `image`) or benchmark (`bench`) Apus, or
-# count its allocations (`allocations`).
+# Makes sure that a machine can build (`build`), test (`test`), package (`package`, `image`) or benchmark (`bench`)
+# Apus, or count its allocations (`allocations`).
 #
 #   scripts/setup.sh build|test|allocations|bench|package|image
 #

@@ -30,6 +30,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// crls/                     revocation lists of the authorities, PEM or DER
 /// audit.jsonl               every change of trust and every refusal
 /// store/                    the embedded database
+/// service.addresses         where the running service listens
 /// lock                      held while any of the files above is changed, except those only the service writes
 /// store.made                marks that the directory has had a store
 /// crls.made                 marks that the directory has had the folder of revocation lists

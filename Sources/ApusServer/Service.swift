@@ -39,6 +39,7 @@ package final class Service {
   private let expiries: ExpiryWatch
   private let enrolment: EnrolmentQueue
   private let admin: AdminServer?
+  private var addressFile: ServiceAddressFile?
   private let audit: AuditLog
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
@@ -190,12 +191,29 @@ package final class Service {
       stop()
       throw error
     }
+    announceAddresses()
     for listener in listeners {
       for address in listener.addresses {
         log(
           .notice, "listening", .text("listener", listener.kind.rawValue),
           .text("environment", listener.environment.name), .text("address", address.description))
       }
+    }
+  }
+
+  /// Commands find the listeners by it; without it they use their defaults.
+  private func announceAddresses() {
+    let data = DataDirectory(path: configuration.dataDirectory)
+    let addresses = ServiceAddresses(
+      listeners: listeners.flatMap { listener in
+        listener.addresses.map { .init(listener.kind, listener.environment, "\($0)") }
+      }, names: data.serverNames)
+    do throws(FileError) {
+      addressFile = try data.announce(addresses)
+    } catch {
+      log(
+        .warning, "commands on this machine will not find the listeners",
+        .text("reason", "\(error)"))
     }
   }
 
@@ -306,6 +324,8 @@ package final class Service {
   /// - Parameter wait: Waits for so many milliseconds; true where the rest is to be cut short.
   package func stop(wait: (Int64) -> Bool = { sleep(milliseconds: $0) }) {
     log(.notice, "stopping")
+    addressFile?.remove()
+    addressFile = nil
     admin?.drain()
     watch.stop()
     let start = ContinuousClock.now

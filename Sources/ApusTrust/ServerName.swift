@@ -1,3 +1,4 @@
+import Glibc
 import COpenSSL
 
 /// A name of a server in a certificate.
@@ -27,13 +28,19 @@ enum ServerName {
     return names
   }
 
-  /// RFC 4291, section 2.2, in its long form, which every parser accepts.
+  /// As people write it: RFC 5952 for IPv6.
   private static func text(ofAddress bytes: ArraySlice<UInt8>) -> String {
-    guard bytes.count == 16 else { return bytes.map(String.init).joined(separator: ".") }
-    let groups = stride(from: bytes.startIndex, to: bytes.endIndex, by: 2).map { index in
-      String(UInt16(bytes[index]) << 8 | UInt16(bytes[index + 1]), radix: 16)
+    var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+    let family = bytes.count == 16 ? AF_INET6 : AF_INET
+    let isText = unsafe bytes.withUnsafeBytes { bytes in
+      guard bytes.count == 16 || bytes.count == 4, let start = bytes.baseAddress else {
+        return false
+      }
+      return unsafe inet_ntop(family, start, &text, socklen_t(text.count)) != nil
     }
-    return groups.joined(separator: ":")
+    // Of another length it is no address, and matches none.
+    guard isText else { return bytes.map(String.init).joined(separator: ".") }
+    return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
   }
 
   /// The 4 or 16 bytes of an address in text form.

@@ -72,7 +72,8 @@ container() {
   shift
   # With the container's namespaces, but one network for all.
   setpriv --reuid="${user%:*}" --regid="${user#*:}" --clear-groups --no-new-privs \
-    bwrap --unshare-user --unshare-pid --as-pid-1 --unshare-ipc --unshare-uts --cap-drop ALL --die-with-parent --clearenv \
+    bwrap --unshare-user --unshare-pid --as-pid-1 --unshare-ipc --unshare-uts --cap-drop ALL --die-with-parent \
+    --clearenv \
     --ro-bind "$work/root" / --bind "$work/data" /data --proc /proc --dev /dev --ro-bind /etc/hosts /etc/hosts \
     --chdir /data /usr/bin/env "${environment[@]}" "${set[@]}" "$@"
 }

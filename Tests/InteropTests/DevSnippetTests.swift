@@ -50,10 +50,14 @@ struct DevSnippetTests {
     let kept = ["--data", "\(scratch.path)/kept", "--listen", "0.0.0.0", "--password-file", file]
     let first = try DevProcess(kept)
     #expect(first.text("host") == "localhost")
+    let certificate = "\(scratch.path)/kept/server/server.crt"
+    let made = try String(contentsOfFile: certificate, encoding: .utf8)
     #expect(try first.stop() == 0)
     let dev = try DevProcess(kept + ["--name", "127.0.0.9", "--name", "push.example"])
     defer { _ = try? dev.stop() }
     #expect(dev.text("host") == "127.0.0.9")
+    let renewed = try String(contentsOfFile: certificate, encoding: .utf8)
+    #expect(renewed != made)
     let script =
       try "set -e; cd \(scratch.path); APUS_DEV_PASSWORD=\(Self.password)\n"
       + snippet("files", dev) + "\n" + snippet("curl", dev) + "\n"
@@ -69,6 +73,12 @@ struct DevSnippetTests {
         "\(dev.text("api"))/pushes",
       ])
     #expect(pushes.contains(#""title":"Hello""#))
+    #expect(try dev.stop() == 0)
+
+    // What has all names is kept.
+    let last = try DevProcess(kept + ["--name", "127.0.0.9"])
+    #expect(try String(contentsOfFile: certificate, encoding: .utf8) == renewed)
+    #expect(try last.stop() == 0)
   }
 
   @Test("The password may be in the environment, and then is not printed")

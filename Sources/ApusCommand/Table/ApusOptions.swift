@@ -189,11 +189,12 @@ package enum ApusOptions {
   package static let provider = Option(
     "--to", .providerListener, in: [Verb.send, .doctor], group: .connection,
     scope: .named("send-to"),
-    default: "localhost:2197",
+    default: "localhost:2197", note: "where the service of --data listens, or localhost:2197",
     help: "The service's listener for providers; apple and apple-sandbox stand for Apple's hosts.")
   package static let courier = Option(
     "--to", .hostPort, in: [Verb.listen], group: .connection, scope: .named("listen-to"),
-    default: "localhost:5223", help: "The service's listener for devices.")
+    default: "localhost:5223", note: "where the service of --data listens, or localhost:5223",
+    help: "The service's listener for devices.")
   package static let authority = Option(
     "--authority", .file, in: [Verb.send, .listen, .doctor], group: .connection,
     note:

@@ -2,7 +2,8 @@
 package enum FeedbackOptions {
   package static let service = Option(
     "--to", .hostPort, in: [Verb.feedback], group: .connection, scope: .named("feedback-to"),
-    default: "localhost:2196", help: "The service's feedback listener.")
+    default: "localhost:2196", note: "where the service of --data listens, or localhost:2196",
+    help: "The service's feedback listener.")
   package static let authority = Option(
     "--authority", .file, in: [Verb.feedback], group: .connection,
     scope: .named("feedback-authority"), note: "authority/service.crt in the data directory",

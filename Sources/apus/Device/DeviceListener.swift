@@ -101,7 +101,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     }
     wasConnected = true
     if isJSON { Output.json(.members(["event": .string("connected")])) }
-    log(.info, "connected", .text("service", invocation.value(ApusOptions.courier).description))
+    log(.info, "connected", .text("service", invocation.courier.description))
     // Every connection begins with the filter, which leaves these topics out.
     for topic in invocation.all(ApusOptions.unregister) {
       if isJSON {

@@ -96,7 +96,7 @@ struct ListenCommand {
   }
 
   private func endpoint() -> DeviceConnection.Endpoint {
-    let courier = invocation.value(ApusOptions.courier)
+    let courier = invocation.courier
     if let address = try? SocketAddress(courier.description) { return .addresses([address]) }
     return .host(courier.host, port: courier.port)
   }
@@ -111,7 +111,7 @@ struct ListenCommand {
           certificateChainPEM: Array(identity.certificatePEM.utf8),
           privateKeyPEM: Array(identity.keyPEM.utf8)),
         applicationProtocols: [CourierALPN.apus.name.description],
-        serverName: invocation.value(ApusOptions.courier).host))
+        serverName: invocation.courier.host))
   }
 }
 

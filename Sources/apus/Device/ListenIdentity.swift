@@ -59,7 +59,7 @@ struct ListenIdentity: Sendable {
   private func enroll(
     _ file: DeviceIdentityFile, keyPEM: String?
   ) throws(CommandFailure) -> DeviceIdentity {
-    let courier = invocation.value(ApusOptions.courier)
+    let courier = invocation.courier
     let authority = String(decoding: try invocation.authorityPEM(), as: UTF8.self)
     let name = invocation[EnrolmentOptions.name] ?? Process.hostName ?? "device"
     let code = invocation[EnrolmentOptions.enroll]

@@ -23,7 +23,7 @@ struct DoctorCommand {
   init(_ invocation: Invocation) throws(CommandFailure) {
     self.invocation = invocation
     guard let operand = invocation.operands.first else {
-      endpoint = invocation.value(ApusOptions.provider)
+      endpoint = invocation.provider
       return
     }
     do throws(ValueProblem) {

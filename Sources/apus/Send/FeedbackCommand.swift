@@ -20,7 +20,7 @@ struct FeedbackCommand {
   }
 
   private func reader() throws(CommandFailure) -> FeedbackReader {
-    let service = invocation.value(FeedbackOptions.service)
+    let service = invocation.feedback
     let pem = try invocation.certificateAndKey(
       FeedbackOptions.certificate, FeedbackOptions.certificateKey)
     var configuration = FeedbackConfiguration(

@@ -28,7 +28,7 @@ struct SendCommand: Sendable {
     if isDry { return try DryRun(invocation).show(request, findings) }
     try report(findings)
     let client = try invocation.client(
-      try credentials.credential(to: invocation.value(ApusOptions.provider)))
+      try credentials.credential(to: invocation.provider))
     try runBlocking { () async throws(CommandFailure) in try await send(request, client) }
   }
 
@@ -132,7 +132,7 @@ extension Invocation {
   func client(
     _ credential: ClientConfiguration.Credential
   ) throws(CommandFailure) -> APNSClient {
-    let provider = value(ApusOptions.provider)
+    let provider = provider
     return try client(credential, to: provider, try trustRoots(for: provider))
   }
 

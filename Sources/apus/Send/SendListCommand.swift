@@ -26,7 +26,7 @@ struct SendListCommand {
     }
     let results = try ResultsFile(invocation, list: list)
     let client = try invocation.client(
-      try credentials.credential(to: invocation.value(ApusOptions.provider)))
+      try credentials.credential(to: invocation.provider))
     let run = SendRun(
       results: results, printsOutcomes: invocation.isOn(ApusOptions.json), list: list)
     let signals = try watchSignals(run)

@@ -1,0 +1,126 @@
+package import ApusModel
+import ApusTrust
+import Glibc
+
+/// Where the service of a data directory listens, for commands on the same machine.
+///
+/// The file has a line for each address, `listener environment address`, and one for each name in the server's
+/// certificate, `name NAME`. The service keeps it locked, so that what a killed one left behind is not believed.
+package struct ServiceAddresses: Sendable, Hashable {
+  package struct Listener: Sendable, Hashable {
+    package var kind: ListenerKind
+    package var environment: Environment
+    /// With its port, such as `0.0.0.0:2197` or `[::1]:2197`.
+    package var address: String
+
+    package init(_ kind: ListenerKind, _ environment: Environment, _ address: String) {
+      (self.kind, self.environment, self.address) = (kind, environment, address)
+    }
+  }
+
+  package var listeners: [Listener]
+  package var names: [String]
+
+  package init(listeners: [Listener], names: [String]) {
+    self.listeners = listeners
+    self.names = names
+  }
+
+  init(text: String) {
+    self.init(listeners: [], names: [])
+    for line in text.split(separator: "\n") {
+      let words = line.split(separator: " ").map(String.init)
+      if words.count == 2, words[0] == "name" {
+        names.append(words[1])
+      } else if words.count == 3, let kind = ListenerKind(rawValue: words[0]),
+        let environment = Environment.allCases.first(where: { $0.name == words[1] })
+      {
+        listeners.append(Listener(kind, environment, words[2]))
+      }
+    }
+  }
+
+  var text: String {
+    let lines =
+      listeners.map { "\($0.kind.rawValue) \($0.environment.name) \($0.address)" }
+      + names.map { "name \($0)" }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  /// The host and the port at which a client on this machine reaches a listener, and finds a name in its certificate:
+  /// of the production environment, if both have one. Nil if there is no such listener.
+  package func endpoint(_ kind: ListenerKind) -> (host: String, port: UInt16)? {
+    let found = listeners.filter { $0.kind == kind }
+    let listener = found.first { $0.environment == .production } ?? found.first
+    guard let listener, let colon = listener.address.lastIndex(of: ":"),
+      let port = UInt16(listener.address[listener.address.index(after: colon)...])
+    else { return nil }
+    let address = listener.address[..<colon].trimming { $0 == "[" || $0 == "]" }
+    let isLocal = ["0.0.0.0", "::", "127.0.0.1", "::1"].contains(address)
+    if isLocal, names.contains("localhost") { return ("localhost", port) }
+    if names.contains(String(address)) { return (String(address), port) }
+    return (names.first ?? (isLocal ? "localhost" : String(address)), port)
+  }
+}
+
+extension Substring {
+  fileprivate func trimming(_ isTrimmed: (Character) -> Bool) -> Substring {
+    var rest = self
+    while let first = rest.first, isTrimmed(first) { rest.removeFirst() }
+    while let last = rest.last, isTrimmed(last) { rest.removeLast() }
+    return rest
+  }
+}
+
+/// The file of a running service. Deleted with it; after a kill, its lock is gone.
+package final class ServiceAddressFile: Sendable {
+  private let path: String
+  private let descriptor: Int32
+
+  init(_ addresses: ServiceAddresses, path: String) throws(FileError) {
+    self.path = path
+    descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw FileError(path: path, operation: "open", code: errno) }
+    // A reader holds it for a moment.
+    guard flock(descriptor, LOCK_EX) == 0, ftruncate(descriptor, 0) == 0 else {
+      let code = errno
+      Glibc.close(descriptor)
+      throw FileError(path: path, operation: "lock", code: code)
+    }
+    let bytes = Array(addresses.text.utf8)
+    _ = unsafe bytes.withUnsafeBytes { unsafe pwrite(descriptor, $0.baseAddress, $0.count, 0) }
+  }
+
+  package func remove() {
+    unsafe unlink(path)
+  }
+
+  deinit { Glibc.close(descriptor) }
+}
+
+extension DataDirectory {
+  /// The names in the service's own certificate; empty if it cannot be read.
+  package var serverNames: [String] {
+    let certificate = (try? Files.readText(serverFiles.certificate)).flatMap {
+      try? Certificate(pem: $0)
+    }
+    return certificate?.serverNames ?? []
+  }
+
+  private var addressFile: String { "\(path)/service.addresses" }
+
+  /// Tells commands on this machine where the service listens, until the result is removed.
+  package func announce(_ addresses: ServiceAddresses) throws(FileError) -> ServiceAddressFile {
+    try ServiceAddressFile(addresses, path: addressFile)
+  }
+
+  /// Where the service of this directory listens; nil if none runs on this machine, or this user may not know.
+  package var serviceAddresses: ServiceAddresses? {
+    let descriptor = unsafe open(addressFile, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    // Whoever gets the lock knows that nobody keeps it.
+    guard flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK else { return nil }
+    return (try? Files.readText(addressFile)).map(ServiceAddresses.init(text:))
+  }
+}

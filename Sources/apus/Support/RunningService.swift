@@ -1,0 +1,20 @@
+import ApusCommand
+import ApusDirectory
+import ApusModel
+
+extension Invocation {
+  /// The service's listener for providers.
+  var provider: HostPort { endpoint(ApusOptions.provider, .provider) }
+  /// The service's listener for devices.
+  var courier: HostPort { endpoint(ApusOptions.courier, .courier) }
+  /// The service's feedback listener.
+  var feedback: HostPort { endpoint(FeedbackOptions.service, .feedback) }
+
+  /// The option's value, or where the service of the data directory listens, or the option's default.
+  private func endpoint(_ option: Option<HostPort>, _ kind: ListenerKind) -> HostPort {
+    guard !isGiven(option) else { return value(option) }
+    let running = DataDirectory(path: value(ApusOptions.data)).serviceAddresses
+    guard let (host, port) = running?.endpoint(kind) else { return value(option) }
+    return HostPort(host: host, port: port)
+  }
+}
