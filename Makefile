@@ -31,12 +31,12 @@ WALKS ?= 1000
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst clean setup
-.PHONY: bench allocations install install-files package package-test image image-test
+.PHONY: bench allocations install install-files package package-test image image-test monitoring-test
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:
 	@scripts/setup.sh build
@@ -123,6 +123,9 @@ image-test: image ## Run the image unprivileged on a read-only root, with the co
 
 package-test: package ## Install, use, upgrade and purge those packages in a Debian 12 without Swift (as root)
 	Tests/Package/run.sh
+
+monitoring-test: release ## Test the alerts, and evaluate them and the dashboard in a real Prometheus
+	Tests/Monitoring/run.sh
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

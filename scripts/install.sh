@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the optimised programs with manual pages, completions and systemd units. `make install` builds them first.
+# Installs the optimised programs with manual pages, completions, systemd units, and alert rules and a dashboard as
+# examples. `make install` builds the programs first.
 #
 #   PREFIX=/usr/local    for programs, pages and units
 #   SYSCONFDIR=/etc      for apus/apus.conf, which is kept if it exists
@@ -55,4 +56,7 @@ for unit in apus.service apus.socket apus@.service; do
 done
 put 755 Packaging/container/health "$prefix/lib/apus/health"
 put 644 Packaging/sysusers.conf "$prefix/lib/sysusers.d/apus.conf"
+for example in Packaging/prometheus/apus.rules.yml Documentation/grafana.json; do
+  put 644 "$example" "$prefix/share/doc/apus/examples/${example##*/}"
+done
 [ -e "$root$sysconfdir/apus/apus.conf" ] || put 644 Packaging/apus.conf "$sysconfdir/apus/apus.conf"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that a machine can build (`build`), test (`test`), package (`package`, `image`) or benchmark (`bench`)
-# Apus, or count its allocations (`allocations`).
+# Apus, count its allocations (`allocations`), or test its alerts and its dashboard (`monitoring`).
 #
-#   scripts/setup.sh build|test|allocations|bench|package|image
+#   scripts/setup.sh build|test|allocations|bench|package|image|monitoring
 #
 # Where nothing is missing it prints nothing, changes nothing and is done in a tenth of a second, so every target of
 # the Makefile may call it. Installed packages are looked up with dpkg-query, which needs neither network nor root.
@@ -55,6 +55,11 @@ image_packages=(
   "umoci:writes the image"
   "bubblewrap:runs it, in its test"
   "python3:edits the image's configuration"
+)
+# Without a compiler: a program that was built elsewhere can be monitored, too.
+monitoring_packages=(
+  "prometheus:scrapes a service (Debian starts it on port 9090 as well; nothing here uses that one)"
+  "python3:compares what it has with rules and dashboard"
 )
 bench_packages=(
   "${allocations_packages[@]}"
@@ -221,11 +226,14 @@ image)
   check_toolchain
   install_packages "${build_packages[@]}" "${package_packages[@]}" "${image_packages[@]}"
   ;;
+monitoring)
+  install_packages "${monitoring_packages[@]}"
+  ;;
 bench)
   check_toolchain
   install_packages "${build_packages[@]}" "${bench_packages[@]}"
   ;;
 *)
-  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|allocations|bench|package|image"
+  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|allocations|bench|package|image|monitoring"
   ;;
 esac

@@ -35,6 +35,9 @@ dpkg -i apus_*.deb apus-bench_*.deb >install.log 2>&1 || {
 getent passwd apus >/dev/null || die "there is no user apus"
 [ -s /usr/share/man/man1/apus.1.gz ] && [ -s /usr/share/man/man1/apus-bench.1.gz ] || die "manual pages are missing"
 bash -n /usr/share/bash-completion/completions/apus
+for example in apus.rules.yml grafana.json; do
+  [ -s "/usr/share/doc/apus/examples/$example" ] || die "there is no example $example"
+done
 
 step "apus dev accepts a push within a second"
 began=$(date +%s%N)
