@@ -207,7 +207,7 @@ package final class Service {
     let addresses = ServiceAddresses(
       listeners: listeners.flatMap { listener in
         listener.addresses.map { .init(listener.kind, listener.environment, "\($0)") }
-      }, names: data.serverNames)
+      }, names: data.serverNames, process: getpid())
     do throws(FileError) {
       addressFile = try data.announce(addresses)
     } catch {

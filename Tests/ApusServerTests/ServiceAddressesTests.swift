@@ -9,7 +9,10 @@ struct ServiceAddressesTests {
   @Test(
     "A client on this machine uses a name in the certificate",
     arguments: [
-      ("http2 production 0.0.0.0:2197\nname localhost\nname push.example\n", "localhost", 2197),
+      (
+        "http2 production 0.0.0.0:2197\nname localhost\nname push.example\nprocess 7\n",
+        "localhost", 2197
+      ),
       ("http2 production [::]:2197\nname push.example\nname localhost\n", "localhost", 2197),
       ("http2 production 0.0.0.0:443\nname push.example\n", "push.example", 443),
       ("http2 production 192.0.2.7:443\nname push.example\nname 192.0.2.7\n", "192.0.2.7", 443),

@@ -184,6 +184,8 @@ final class Companion: @unchecked Sendable {
   /// The exit code; nil while the program runs.
   var status: Int32? { process.isRunning ? nil : process.terminationStatus }
 
+  var identifier: Int32 { process.processIdentifier }
+
   /// Sends a signal that does not end the program.
   func signal(_ signal: Int32) { if process.isRunning { kill(process.processIdentifier, signal) } }
 

@@ -4,8 +4,8 @@ import Glibc
 
 /// Where the service of a data directory listens, for commands on the same machine.
 ///
-/// The file has a line for each address, `listener environment address`, and one for each name in the server's
-/// certificate, `name NAME`. The service keeps it locked, so that what a killed one left behind is not believed.
+/// The file has a line for each address, `listener environment address`, one for each name in the server's certificate,
+/// `name NAME`, and `process PID`. The service keeps it locked, so that what a killed one left behind is not believed.
 package struct ServiceAddresses: Sendable, Hashable {
   package struct Listener: Sendable, Hashable {
     package var kind: ListenerKind
@@ -20,10 +20,13 @@ package struct ServiceAddresses: Sendable, Hashable {
 
   package var listeners: [Listener]
   package var names: [String]
+  /// The id of its process.
+  package var process: Int32?
 
-  package init(listeners: [Listener], names: [String]) {
+  package init(listeners: [Listener], names: [String], process: Int32? = nil) {
     self.listeners = listeners
     self.names = names
+    self.process = process
   }
 
   init(text: String) {
@@ -32,6 +35,8 @@ package struct ServiceAddresses: Sendable, Hashable {
       let words = line.split(separator: " ").map(String.init)
       if words.count == 2, words[0] == "name" {
         names.append(words[1])
+      } else if words.count == 2, words[0] == "process" {
+        process = Int32(words[1])
       } else if words.count == 3, let kind = ListenerKind(rawValue: words[0]),
         let environment = Environment.allCases.first(where: { $0.name == words[1] })
       {
@@ -43,7 +48,7 @@ package struct ServiceAddresses: Sendable, Hashable {
   var text: String {
     let lines =
       listeners.map { "\($0.kind.rawValue) \($0.environment.name) \($0.address)" }
-      + names.map { "name \($0)" }
+      + names.map { "name \($0)" } + (process.map { ["process \($0)"] } ?? [])
     return lines.joined(separator: "\n") + "\n"
   }
 

@@ -1,5 +1,6 @@
 import ApusClient
 import ApusCommand
+import ApusDirectory
 import ApusLog
 import ApusLoop
 import ApusModel
@@ -34,6 +35,9 @@ struct DoctorCommand {
   }
 
   func run() throws(CommandFailure) {
+    if invocation.operands.isEmpty, !invocation.isGiven(ApusOptions.provider) {
+      try examineService()
+    }
     let roots = try invocation.trustRoots(for: endpoint)
     let addresses = try resolve()
     let (connection, roundTrip) = try connect(addresses)
@@ -41,6 +45,20 @@ struct DoctorCommand {
     let credential = try credential()
     try runBlocking { [self] () async throws(CommandFailure) in
       try await request(credential, roots, roundTrip: roundTrip)
+    }
+  }
+
+  /// The service's own files and process come first: they are the cause of what its clients see.
+  private func examineService() throws(CommandFailure) {
+    let findings = DoctorService(invocation)?.findings() ?? []
+    for finding in findings where finding.state != .bad {
+      print(finding.check, finding.state.rawValue, finding.text)
+    }
+    let bad = findings.filter { $0.state == .bad }
+    // The last one ends the command.
+    for finding in bad.dropLast() { print(finding.check, "bad", finding.text) }
+    if let finding = bad.last {
+      throw failure(finding.check, .configuration, finding.text, finding.remedy)
     }
   }
 

@@ -68,6 +68,13 @@ enum Process {
     unsafe setrlimit(files, &limit)
   }
 
+  /// How many descriptors another process may have open; nil if this user may not know.
+  static func descriptorLimit(of process: Int32) -> Int? {
+    let text = try? Files.readText("/proc/\(process)/limits")
+    let line = text?.split(separator: "\n").first { $0.hasPrefix("Max open files") }
+    return line?.split(separator: " ").dropFirst(3).first.flatMap { Int($0) }
+  }
+
   // MARK: Files
 
   /// The text of a file; nil if it does not exist.
