@@ -49,6 +49,9 @@ struct ServiceAddressesTests {
     #expect(data.serviceAddresses == nil)
     var file: ServiceAddressFile? = try data.announce(addresses)
     withExtendedLifetime(file) { #expect(data.serviceAddresses == addresses) }
+    // A second service of the directory does not wait for the first.
+    #expect(throws: FileError.self) { _ = try data.announce(addresses) }
+    #expect(data.serviceAddresses == addresses)
     // As a process that is killed.
     file = nil
     #expect(data.serviceAddresses == nil)

@@ -86,14 +86,24 @@ package final class ServiceAddressFile: Sendable {
     self.path = path
     descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw FileError(path: path, operation: "open", code: errno) }
-    // A reader holds it for a moment.
-    guard flock(descriptor, LOCK_EX) == 0, ftruncate(descriptor, 0) == 0 else {
+    guard Self.lock(descriptor), ftruncate(descriptor, 0) == 0 else {
       let code = errno
       Glibc.close(descriptor)
       throw FileError(path: path, operation: "lock", code: code)
     }
     let bytes = Array(addresses.text.utf8)
     _ = unsafe bytes.withUnsafeBytes { unsafe pwrite(descriptor, $0.baseAddress, $0.count, 0) }
+  }
+
+  /// A reader holds the lock for a moment, another service of the directory for as long as it runs.
+  private static func lock(_ descriptor: Int32) -> Bool {
+    for _ in 0..<10 {
+      if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
+      guard errno == EWOULDBLOCK || errno == EINTR else { return false }
+      usleep(10_000)
+    }
+    errno = EWOULDBLOCK
+    return false
   }
 
   package func remove() {
@@ -124,7 +134,7 @@ extension DataDirectory {
     let descriptor = unsafe open(addressFile, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
-    // Whoever gets the lock knows that nobody keeps it.
+    // A free lock means that the service is gone.
     guard flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK else { return nil }
     return (try? Files.readText(addressFile)).map(ServiceAddresses.init(text:))
   }
