@@ -116,7 +116,7 @@ package: ## Make Debian packages (.build/package)
 	@scripts/package.sh
 
 image: package ## Make a container image of it (.build/image/apus.tar), without a container engine
-	scripts/image.sh
+	@scripts/image.sh
 
 image-test: image ## Run the image unprivileged on a read-only root, with the compose example's backend
 	Tests/Container/run.sh

@@ -17,7 +17,7 @@ rm -rf "$work/layout" "$work/root"
 mkdir -p "$work"
 
 # The package's own dependencies, without systemd. They rarely change, so the base is kept.
-depends=$(dpkg-deb --field "${packages[0]}" Depends | sed 's/ | [^,]*//g; s/([^)]*)//g; s/ //g; s/systemd,//')
+depends=$(scripts/depends.sh "${packages[0]}" | sed 's/systemd,//')
 base=$work/base-$(sha256sum <<<"$depends" | head -c 12).tar
 if [ ! -s "$base" ]; then
   rm -f "$work"/base-*.tar

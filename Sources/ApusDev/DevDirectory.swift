@@ -30,8 +30,9 @@ struct DevDirectory {
       _ = try data.initialize(
         names: configuration.certificateNames, topic: configuration.topics[0],
         teamName: "Development", authorityRSABits: rsaBits, nowSeconds: now)
+    } else {
+      try Self.prepare(data, configuration, now)
     }
-    try Self.prepare(data, configuration, now)
     let records = try data.records()
     guard
       let key = records.sections.first(where: { section in
@@ -61,18 +62,17 @@ struct DevDirectory {
   private static func prepare(
     _ data: DataDirectory, _ configuration: DevConfiguration, _ now: Int64
   ) throws {
-    let authority = try Certificate(pem: Files.readText(data.authorityCertificate(.service)))
     if configuration.usesRSA {
+      let authority = try Certificate(pem: Files.readText(data.authorityCertificate(.service)))
       guard case .rsa = authority.keyKind else {
         throw DirectoryProblem(
           "the authority of \(data.path) has an ECDSA key: --rsa needs another --data")
       }
     }
     let names = configuration.certificateNames
-    let server = try Certificate(pem: Files.readText(data.serverFiles.certificate))
-    guard !names.allSatisfy(server.serverNames.contains) else { return }
-    try data.rotateServer(
-      names: names + server.serverNames.filter { !names.contains($0) }, nowSeconds: now)
+    let known = try data.serverCertificate().serverNames
+    guard !names.allSatisfy(known.contains) else { return }
+    try data.rotateServer(names: names + known.filter { !names.contains($0) }, nowSeconds: now)
   }
 
   /// The certificate of an earlier run, or a new one.

@@ -53,6 +53,10 @@ package struct DataDirectory: Sendable {
   package var serverRSAFiles: IdentityFiles { IdentityFiles(base: "\(path)/server/server-rsa") }
   package var issuedPath: String { "\(path)/certificates" }
 
+  package func serverCertificate() throws -> Certificate {
+    try Certificate(pem: Files.readText(serverFiles.certificate))
+  }
+
   package enum Authority: String, Sendable {
     case service
     case devices

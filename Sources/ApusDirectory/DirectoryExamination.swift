@@ -30,8 +30,6 @@ package struct DirectoryExamination {
   private let directory: DataDirectory
   private let nowSeconds: Int64
 
-  /// Warn about the server's certificate for this many days before it expires.
-  private static let expiryDays: Int64 = 30
   /// Below this much space the store soon takes no writes.
   private static let fullBytes: UInt64 = 64 << 20
   private static let scarceBytes: UInt64 = 1 << 30
@@ -138,7 +136,7 @@ package struct DirectoryExamination {
     guard files.exist else { return [] }
     let certificate: Certificate
     do {
-      certificate = try Certificate(pem: Files.readText(files.certificate))
+      certificate = try directory.serverCertificate()
       let key = try PrivateKey(pem: Files.readText(files.key))
       guard certificate.spkiDER == key.publicKey.spkiDER else {
         return [
@@ -160,11 +158,11 @@ package struct DirectoryExamination {
             "Is this machine's clock right? It says \(Log.timestamp(nowSeconds * 1000)).")
       ]
     }
-    let days = (certificate.notAfter - nowSeconds) / 86_400
+    let expiresSoon = certificate.notAfter - nowSeconds < ExpiryWatch.horizonSeconds
     let names = certificate.serverNames.prefix(4).joined(separator: ", ")
     return [
       DirectoryFinding(
-        "server", days < Self.expiryDays ? .notable : .good,
+        "server", expiresSoon ? .notable : .good,
         "a certificate for \(names), until \(end)")
     ]
   }

@@ -206,7 +206,7 @@ package final class Service {
     let data = DataDirectory(path: configuration.dataDirectory)
     let addresses = ServiceAddresses(
       listeners: listeners.flatMap { listener in
-        listener.addresses.map { .init(listener.kind, listener.environment, "\($0)") }
+        listener.addresses.map { .init(listener.kind, listener.environment, $0) }
       }, names: data.serverNames, process: getpid())
     do throws(FileError) {
       addressFile = try data.announce(addresses)

@@ -1,3 +1,4 @@
+import ApusLoop
 import ApusModel
 import Foundation
 import Testing
@@ -45,7 +46,7 @@ struct ServiceAddressesTests {
     defer { try? FileManager.default.removeItem(atPath: path) }
     let data = DataDirectory(path: path)
     let addresses = ServiceAddresses(
-      listeners: [.init(.provider, .production, "127.0.0.1:1")], names: ["localhost"])
+      listeners: [.init(.provider, .production, .loopbackIPv4(port: 1))], names: ["localhost"])
     #expect(data.serviceAddresses == nil)
     var file: ServiceAddressFile? = try data.announce(addresses)
     withExtendedLifetime(file) { #expect(data.serviceAddresses == addresses) }

@@ -40,18 +40,9 @@ final class DevProcess {
   }
 
   /// Runs a service that fails to start; returns its exit code and standard error.
-  static func failure(_ arguments: [String]) throws -> (code: Int32, text: String) {
-    let text = try Programs.run(
-      URL(filePath: "/bin/sh"),
-      [
-        "-c", #"timeout 60 "$0" dev "$@" 2>&1 > /dev/null; echo "exit $?""#,
-        Programs.product("apus").path,
-      ]
-        + arguments)
-    let code = try #require(text.split(separator: "\n").last?.split(separator: " ").last)
-    return (try #require(Int32(code)), text)
+  static func failure(_ arguments: [String]) throws -> (code: Int, text: String) {
+    try Programs.attempt(["dev"] + arguments, .errors)
   }
-
 }
 
 /// A directory for one test.

@@ -8,20 +8,13 @@ struct DoctorTests {
   /// The last line of `apus doctor`, and its exit code.
   private func doctor(
     _ directory: String, _ arguments: [String] = []
-  ) throws -> (code: Int32, last: [String: Any], text: String) {
-    let text = try Programs.run(
-      URL(filePath: "/bin/sh"),
-      [
-        "-c", #"timeout 60 "$0" doctor --json "$@"; echo "$?""#, Programs.product("apus").path,
-        "--data", directory,
-      ] + arguments)
-    let lines = text.split(separator: "\n")
-    let code = try #require(lines.last.flatMap { Int32($0) })
-    return (code, try Programs.json(try #require(lines.dropLast().last)), text)
+  ) throws -> (code: Int, last: [String: Any], text: String) {
+    let (code, text) = try Programs.attempt(["doctor", "--json", "--data", directory] + arguments)
+    return (code, try Programs.json(try #require(text.split(separator: "\n").last)), text)
   }
 
   private func expect(
-    _ check: String, _ words: String, _ code: Int32, _ directory: String,
+    _ check: String, _ words: String, _ code: Int, _ directory: String,
     _ arguments: [String] = [], location: SourceLocation = #_sourceLocation
   ) throws {
     let found = try doctor(directory, arguments)
@@ -40,7 +33,7 @@ struct DoctorTests {
     let data = installation.directory.path
     let good = try doctor(data)
     #expect(good.code == 0, "\(good.text)")
-    let states = try good.text.split(separator: "\n").dropLast().map { line in
+    let states = try good.text.split(separator: "\n").map { line in
       try Programs.json(line)["state"] as? String
     }
     #expect(states.allSatisfy { $0 != "bad" } && states.count == 14, "\(good.text)")

@@ -9,17 +9,11 @@ struct FeedbackCommandTests {
     _ installation: Installation, to address: String, _ extra: [String] = []
   ) throws -> (code: Int, text: String) {
     let certificate = try installation.providerCertificate()
-    let process = Process()
-    process.executableURL = installation.apus
-    process.arguments =
+    return try Programs.attempt(
       [
         "feedback", "--to", address, "--data", installation.directory.path, "--certificate",
         certificate,
-      ] + extra
-    process.standardInput = FileHandle.nullDevice
-    let printed = try Programs.start(process).readToEnd() ?? Data()
-    process.waitUntilExit()
-    return (Int(process.terminationStatus), String(decoding: printed, as: UTF8.self))
+      ] + extra)
   }
 
   @Test("A token that became invalid for a legacy sender is listed once, with its time")

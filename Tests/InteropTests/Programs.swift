@@ -80,6 +80,28 @@ enum Programs {
     return printed
   }
 
+  /// What `attempt` returns of a program's output.
+  enum Output: String {
+    case standard = ""
+    case errors = "2>&1 > /dev/null"
+    case both = "2>&1"
+  }
+
+  /// Runs a command of `apus` that may fail; returns its exit code and what it printed.
+  static func attempt(
+    _ arguments: [String], _ output: Output = .standard
+  ) throws -> (code: Int, text: String) {
+    let text = try run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"timeout 60 "$0" "$@" \#(output.rawValue); printf '\n%s' "$?""#,
+        product("apus").path,
+      ] + arguments)
+    guard let end = text.lastIndex(of: "\n"), let code = Int(text[text.index(after: end)...])
+    else { throw Trouble("no exit code after: \(text)") }
+    return (code, String(text[..<end]))
+  }
+
   // Suites run in parallel: a program started while another one's pipe is open here would inherit the pipe, so that the
   // output would end only when both programs have ended.
   private static let starting = NSLock()

@@ -3,15 +3,8 @@ import Testing
 
 @Suite("Commands and the running service", .serialized, .timeLimit(.minutes(30)))
 struct RunningServiceTests {
-  /// Runs a command that may fail; returns its exit code and all output.
-  private func run(_ arguments: [String]) throws -> (code: Int32, text: String) {
-    let text = try Programs.run(
-      URL(filePath: "/bin/sh"),
-      [
-        "-c", #"timeout 30 "$0" "$@" 2>&1; echo "exit $?""#, Programs.product("apus").path,
-      ] + arguments)
-    let code = try #require(text.split(separator: "\n").last?.split(separator: " ").last)
-    return (try #require(Int32(code)), text)
+  private func run(_ arguments: [String]) throws -> (code: Int, text: String) {
+    try Programs.attempt(arguments, .both)
   }
 
   @Test("Commands find the listeners by the data directory alone, while the service runs")
@@ -30,7 +23,9 @@ struct RunningServiceTests {
     let token = try #require(try listener.first("token")["token"] as? String)
     let sent = try run(["send", "--token", token, "--alert", "Found"] + data)
     #expect(sent.code == 0, "\(sent.text)")
-    #expect(try listener.first("notification")["title"] as? String == nil)
+    let shown = try listener.first("notification")
+    let payload = shown["payload"] as? [String: [String: String]]
+    #expect(payload == ["aps": ["alert": "Found"]], "\(shown)")
     let doctor = try run(["doctor"] + data)
     #expect(doctor.code == 0 && doctor.text.contains("localhost resolves"), "\(doctor.text)")
     let pem = try installation.providerCertificate()

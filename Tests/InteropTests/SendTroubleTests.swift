@@ -4,22 +4,10 @@ import Testing
 /// `apus token` and `apus doctor`, as an operator runs them.
 @Suite("Explanations of what keeps a provider from sending", .timeLimit(.minutes(30)))
 struct SendTroubleTests {
-  /// Runs a command; returns its exit code and output.
-  private func run(_ installation: Installation, _ arguments: [String]) throws -> (Int, String) {
-    let process = Process()
-    process.executableURL = installation.apus
-    process.arguments = arguments
-    process.standardInput = FileHandle.nullDevice
-    let printed = try Programs.start(process).readToEnd() ?? Data()
-    process.waitUntilExit()
-    return (Int(process.terminationStatus), String(decoding: printed, as: UTF8.self))
-  }
-
   private func check(
     _ installation: Installation, _ token: String, _ extra: String...
   ) throws -> (good: Bool, problems: [String]) {
-    let (code, text) = try run(
-      installation,
+    let (code, text) = try Programs.attempt(
       ["token", "check", token, "--data", installation.directory.path, "--json"] + extra)
     let report = try Programs.json(text)
     let problems = (report["problems"] as? [[String: Any]] ?? []).compactMap {
@@ -103,7 +91,7 @@ struct SendTroubleTests {
     func doctor(
       _ address: String, _ extra: String...
     ) throws -> (code: Int, checks: [[String: Any]]) {
-      let (code, text) = try run(here, ["doctor", address, "--json"] + extra)
+      let (code, text) = try Programs.attempt(["doctor", address, "--json"] + extra)
       return (code, try text.split(separator: "\n").map { try Programs.json($0) })
     }
     let address = "localhost:\(here.providerPort)"
@@ -120,7 +108,7 @@ struct SendTroubleTests {
       contentsOf: here.directory.appending(path: "audit.jsonl"), encoding: .utf8)
     let lines = audit.split(separator: "\n").filter { $0.contains("request.refused") }
     #expect(lines.count == 1 && lines[0].contains("testing its credential"))
-    let (_, counts) = try run(here, ["log", "--counts", "--by", "reason", "--json"] + mine)
+    let (_, counts) = try Programs.attempt(["log", "--counts", "--by", "reason", "--json"] + mine)
     #expect(counts.isEmpty)
 
     func last(_ result: (code: Int, checks: [[String: Any]])) -> [String?] {

@@ -13,8 +13,7 @@ trap 'rm -rf "$work"' EXIT
 
 if [ ! -s "$base" ]; then
   # What the packages depend on is in the base, so that they can be installed without a network.
-  depends=$(for package in "$packages"/apus_*.deb; do dpkg-deb --field "$package" Depends; done |
-    sed 's/ | [^,]*//g; s/([^)]*)//g; s/ //g')
+  depends=$(scripts/depends.sh "$packages"/apus_*.deb)
   mmdebstrap --quiet --variant=minbase --include="$depends,systemd-sysv" bookworm "$base"
 fi
 

@@ -11,13 +11,7 @@ package struct ConsoleEndpoint: Sendable, Hashable {
     } else if let whole = HostPort(text), ListenAddress.Endpoint.isNumeric(whole.host) {
       (host, port) = (whole.host, whole.port)
     } else {
-      let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
-      let host = isBracketed ? String(text.dropFirst().dropLast()) : text
-      // With one colon it is neither an IPv6 address nor a bare host.
-      let colons = host.count { $0 == ":" }
-      guard ListenAddress.Endpoint.isNumeric(host), colons != 1, !isBracketed || colons > 1 else {
-        return nil
-      }
+      guard let host = ListenAddress.Endpoint.bareHost(text) else { return nil }
       self.host = host
     }
   }

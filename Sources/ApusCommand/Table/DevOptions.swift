@@ -89,10 +89,9 @@ package enum DevOptions {
     data.description, strict.description, topic.description, device.description,
     strings.description, faults.description, keep.description, keepMegabytes.description,
     failOn.description, junit.description, allow.description, port.description,
-    courierPort.description,
-    gatewayPort.description, feedbackPort.description, consolePort.description,
-    listen.description, name.description, passwordFile.description, rsa.description,
-    legacyTLS.description, freePorts.description,
+    courierPort.description, gatewayPort.description, feedbackPort.description,
+    consolePort.description, listen.description, name.description, passwordFile.description,
+    rsa.description, legacyTLS.description, freePorts.description,
   ]
 }
 

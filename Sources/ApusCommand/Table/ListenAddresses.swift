@@ -86,17 +86,22 @@ extension ListenAddress.Endpoint {
     let parts = host.split(separator: ".", omittingEmptySubsequences: false)
     return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil && $0.first != "+" }
   }
+
+  /// A numeric address without a port, without the brackets of IPv6; nil for anything else.
+  static func bareHost(_ text: String) -> String? {
+    let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
+    let host = isBracketed ? String(text.dropFirst().dropLast()) : text
+    // With one colon it is neither an IPv6 address nor a bare host.
+    let colons = host.count { $0 == ":" }
+    return isNumeric(host) && colons != 1 && (!isBracketed || colons > 1) ? host : nil
+  }
 }
 
 extension ValueSyntax where Value == String {
   /// An IPv4 or IPv6 address without a port; the value has no brackets.
   static var numericAddress: ValueSyntax {
     ValueSyntax("ADDRESS") { text throws(ValueProblem) in
-      let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
-      let host = isBracketed ? String(text.dropFirst().dropLast()) : text
-      // With one colon it is neither an IPv6 address nor a bare host.
-      let colons = host.count { $0 == ":" }
-      guard ListenAddress.Endpoint.isNumeric(host), colons != 1, !isBracketed || colons > 1 else {
+      guard let host = ListenAddress.Endpoint.bareHost(text) else {
         throw ValueProblem("is not a numeric address without a port, such as 0.0.0.0 or ::")
       }
       return host

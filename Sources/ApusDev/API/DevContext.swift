@@ -1,3 +1,4 @@
+import ApusClient
 import ApusThread
 package import ApusLoop
 package import ApusModel
@@ -106,7 +107,7 @@ package struct DevFacts: Sendable {
 
   /// The host and the port as in a URL.
   package func authority(port: UInt16) -> String {
-    host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    Endpoint(host: host, port: port).description
   }
 
   /// A shell command that sends a push again.

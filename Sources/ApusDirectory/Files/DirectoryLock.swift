@@ -16,29 +16,21 @@ struct DirectoryLock: ~Copyable {
 
   private let descriptor: Int32
 
-  private static let retryMicroseconds: UInt32 = 20_000
-
   /// - Parameter waitMilliseconds: For how long to wait for its holder.
   init(_ path: String, waitMilliseconds: Int) throws {
     descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw FileError(path: path, operation: "open", code: errno) }
-    var triesLeft = waitMilliseconds * 1000 / Int(Self.retryMicroseconds)
-    while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+    guard lockFile(descriptor, waitMilliseconds: waitMilliseconds) else {
       let code = errno
-      if code == EINTR { continue }
-      guard code == EWOULDBLOCK, triesLeft > 0 else {
-        Glibc.close(descriptor)
-        guard code == EWOULDBLOCK else {
-          throw FileError(path: path, operation: "lock", code: code)
-        }
-        let holder = (try? Files.readText(path).trimmed).map(String.init) ?? ""
-        throw DirectoryBusy(
-          description:
-            "\(holder.isEmpty ? "another process" : holder) has locked \(path) for more than "
-            + "\(waitMilliseconds) ms; nothing was changed, try again when it has ended")
+      Glibc.close(descriptor)
+      guard code == EWOULDBLOCK else {
+        throw FileError(path: path, operation: "lock", code: code)
       }
-      triesLeft -= 1
-      usleep(Self.retryMicroseconds)
+      let holder = (try? Files.readText(path).trimmed).map(String.init) ?? ""
+      throw DirectoryBusy(
+        description:
+          "\(holder.isEmpty ? "another process" : holder) has locked \(path) for more than "
+          + "\(waitMilliseconds) ms; nothing was changed, try again when it has ended")
     }
     writeHolder()
   }
@@ -52,6 +44,20 @@ struct DirectoryLock: ~Copyable {
     guard ftruncate(descriptor, 0) == 0 else { return }
     _ = unsafe text.withUnsafeBytes { unsafe pwrite(descriptor, $0.baseAddress, $0.count, 0) }
   }
+}
+
+/// Locks an open file, and waits for whoever holds the lock. False, with `errno` set, if that takes longer
+/// (EWOULDBLOCK) or fails.
+func lockFile(_ descriptor: Int32, waitMilliseconds: Int) -> Bool {
+  let retryMilliseconds = 20
+  var triesLeft = waitMilliseconds / retryMilliseconds
+  while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+    if errno == EINTR { continue }
+    guard errno == EWOULDBLOCK, triesLeft > 0 else { return false }
+    triesLeft -= 1
+    usleep(UInt32(retryMilliseconds) * 1000)
+  }
+  return true
 }
 
 extension DataDirectory {

@@ -1,3 +1,4 @@
+package import ApusLoop
 package import ApusModel
 import ApusTrust
 import Glibc
@@ -10,10 +11,9 @@ package struct ServiceAddresses: Sendable, Hashable {
   package struct Listener: Sendable, Hashable {
     package var kind: ListenerKind
     package var environment: Environment
-    /// With its port, such as `0.0.0.0:2197` or `[::1]:2197`.
-    package var address: String
+    package var address: SocketAddress
 
-    package init(_ kind: ListenerKind, _ environment: Environment, _ address: String) {
+    package init(_ kind: ListenerKind, _ environment: Environment, _ address: SocketAddress) {
       (self.kind, self.environment, self.address) = (kind, environment, address)
     }
   }
@@ -38,9 +38,9 @@ package struct ServiceAddresses: Sendable, Hashable {
       } else if words.count == 2, words[0] == "process" {
         process = Int32(words[1])
       } else if words.count == 3, let kind = ListenerKind(rawValue: words[0]),
-        let environment = Environment.allCases.first(where: { $0.name == words[1] })
+        let environment = Environment(name: words[1]), let address = try? SocketAddress(words[2])
       {
-        listeners.append(Listener(kind, environment, words[2]))
+        listeners.append(Listener(kind, environment, address))
       }
     }
   }
@@ -57,23 +57,12 @@ package struct ServiceAddresses: Sendable, Hashable {
   package func endpoint(_ kind: ListenerKind) -> (host: String, port: UInt16)? {
     let found = listeners.filter { $0.kind == kind }
     let listener = found.first { $0.environment == .production } ?? found.first
-    guard let listener, let colon = listener.address.lastIndex(of: ":"),
-      let port = UInt16(listener.address[listener.address.index(after: colon)...])
-    else { return nil }
-    let address = listener.address[..<colon].trimming { $0 == "[" || $0 == "]" }
-    let isLocal = ["0.0.0.0", "::", "127.0.0.1", "::1"].contains(address)
+    guard let address = listener?.address else { return nil }
+    let (host, port) = (address.hostText, address.port)
+    let isLocal = address.isEverywhere || address.isThisMachine
     if isLocal, names.contains("localhost") { return ("localhost", port) }
-    if names.contains(String(address)) { return (String(address), port) }
-    return (names.first ?? (isLocal ? "localhost" : String(address)), port)
-  }
-}
-
-extension Substring {
-  fileprivate func trimming(_ isTrimmed: (Character) -> Bool) -> Substring {
-    var rest = self
-    while let first = rest.first, isTrimmed(first) { rest.removeFirst() }
-    while let last = rest.last, isTrimmed(last) { rest.removeLast() }
-    return rest
+    if names.contains(host) { return (host, port) }
+    return (names.first ?? (isLocal ? "localhost" : host), port)
   }
 }
 
@@ -86,24 +75,14 @@ package final class ServiceAddressFile: Sendable {
     self.path = path
     descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw FileError(path: path, operation: "open", code: errno) }
-    guard Self.lock(descriptor), ftruncate(descriptor, 0) == 0 else {
+    // A reader holds the lock for a moment, another service of the directory for as long as it runs.
+    guard lockFile(descriptor, waitMilliseconds: 100), ftruncate(descriptor, 0) == 0 else {
       let code = errno
       Glibc.close(descriptor)
       throw FileError(path: path, operation: "lock", code: code)
     }
     let bytes = Array(addresses.text.utf8)
     _ = unsafe bytes.withUnsafeBytes { unsafe pwrite(descriptor, $0.baseAddress, $0.count, 0) }
-  }
-
-  /// A reader holds the lock for a moment, another service of the directory for as long as it runs.
-  private static func lock(_ descriptor: Int32) -> Bool {
-    for _ in 0..<10 {
-      if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
-      guard errno == EWOULDBLOCK || errno == EINTR else { return false }
-      usleep(10_000)
-    }
-    errno = EWOULDBLOCK
-    return false
   }
 
   package func remove() {
@@ -116,10 +95,7 @@ package final class ServiceAddressFile: Sendable {
 extension DataDirectory {
   /// The names in the service's own certificate; empty if it cannot be read.
   package var serverNames: [String] {
-    let certificate = (try? Files.readText(serverFiles.certificate)).flatMap {
-      try? Certificate(pem: $0)
-    }
-    return certificate?.serverNames ?? []
+    (try? serverCertificate().serverNames) ?? []
   }
 
   private var addressFile: String { "\(path)/service.addresses" }

@@ -25,8 +25,7 @@ extension DataDirectory {
     try changing {
       try requireProvisioned()
       let names =
-        try names.isEmpty
-        ? Certificate(pem: Files.readText(serverFiles.certificate)).serverNames : names
+        try names.isEmpty ? serverCertificate().serverNames : names
       guard canIssue(as: .service) else { return try requestServerCertificates(names: names) }
       try issueServerCertificates(
         names: names, by: authority(.service), chain: try serviceChain(), nowSeconds: nowSeconds)

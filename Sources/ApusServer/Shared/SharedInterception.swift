@@ -57,8 +57,7 @@ final class SharedInterception: Sendable {
   private static let daySeconds: Int64 = 86_400
 
   private func identity(_ certificate: ConnectionOpening.Certificate) throws -> TLSIdentity {
-    let own = try Certificate(
-      pem: Files.readText(contexts.directory.serverFiles.certificate))
+    let own = try contexts.directory.serverCertificate()
     let key = try PrivateKey.generateP256()
     // Clients check validity against the real time, not against a clock that a test has set.
     var validity = Validity(now: EventLoop.wallClockMilliseconds() / 1000, days: 30)

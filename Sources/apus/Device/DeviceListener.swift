@@ -17,6 +17,7 @@ final class DeviceListener: DeviceConnectionDelegate {
   private let loop: EventLoop
   private let shared: DeviceLoop
   private let invocation: Invocation
+  private let courier: HostPort
   private let configuration: DeviceConnection.Configuration
   private let topics: [String]
   private let names: [TopicHash: String]
@@ -35,7 +36,7 @@ final class DeviceListener: DeviceConnectionDelegate {
   private var isStopping = false
 
   init(
-    loop: EventLoop, topics: [String], invocation: Invocation,
+    loop: EventLoop, topics: [String], courier: HostPort, invocation: Invocation,
     configuration: DeviceConnection.Configuration, strings: [String: String],
     renewal: ((DeviceIdentity) throws -> TLSContext)? = nil
   ) {
@@ -44,6 +45,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     self.strings = strings
     self.topics = topics
     self.invocation = invocation
+    self.courier = courier
     self.configuration = configuration
     shared = DeviceLoop(loop: loop)
     let hashes = topics.map { (Self.hash($0), $0) }
@@ -101,7 +103,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     }
     wasConnected = true
     if isJSON { Output.json(.members(["event": .string("connected")])) }
-    log(.info, "connected", .text("service", invocation.courier.description))
+    log(.info, "connected", .text("service", courier.description))
     // Every connection begins with the filter, which leaves these topics out.
     for topic in invocation.all(ApusOptions.unregister) {
       if isJSON {

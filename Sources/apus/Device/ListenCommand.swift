@@ -12,8 +12,13 @@ import Glibc
 /// `apus listen`: collects what a device needs, and runs its loop.
 struct ListenCommand {
   let invocation: Invocation
+  /// The service's listener for devices.
+  private let courier: HostPort
 
-  init(_ invocation: Invocation) { self.invocation = invocation }
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    courier = invocation.courier
+  }
 
   func run() throws(CommandFailure) {
     let topics = try topics()
@@ -27,17 +32,17 @@ struct ListenCommand {
       throw invocation.failure(
         about: ApusOptions.unregister, "\"\(both)\" cannot be both registered and unregistered")
     }
-    let (identity, file) = try ListenIdentity(invocation).find()
+    let (identity, file) = try ListenIdentity(invocation, courier).find()
     let authority = try invocation.authorityPEM()
     let context: TLSContext
     do throws(TLSError) {
-      context = try Self.context(identity, authority, invocation)
+      context = try Self.context(identity, authority, courier)
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
     let loop = EventLoop(name: "listen")
     let listener = DeviceListener(
-      loop: loop, topics: topics, invocation: invocation,
+      loop: loop, topics: topics, courier: courier, invocation: invocation,
       configuration: DeviceConnection.Configuration(
         endpoint: endpoint(), context: context,
         client: CourierClient.Configuration(
@@ -45,8 +50,8 @@ struct ListenCommand {
         renewal: file == nil ? nil : RenewalPlan(identity, .sameKey)),
       strings: try strings(),
       renewal: file.map { file in
-        { [invocation] identity in
-          let context = try Self.context(identity, authority, invocation)
+        { [courier] identity in
+          let context = try Self.context(identity, authority, courier)
           try file.write(identity)
           return context
         }
@@ -96,13 +101,12 @@ struct ListenCommand {
   }
 
   private func endpoint() -> DeviceConnection.Endpoint {
-    let courier = invocation.courier
     if let address = try? SocketAddress(courier.description) { return .addresses([address]) }
     return .host(courier.host, port: courier.port)
   }
 
   private static func context(
-    _ identity: DeviceIdentity, _ authority: [UInt8], _ invocation: Invocation
+    _ identity: DeviceIdentity, _ authority: [UInt8], _ courier: HostPort
   ) throws(TLSError) -> TLSContext {
     try TLSContext(
       client: TLSClientConfiguration(
@@ -111,7 +115,7 @@ struct ListenCommand {
           certificateChainPEM: Array(identity.certificatePEM.utf8),
           privateKeyPEM: Array(identity.keyPEM.utf8)),
         applicationProtocols: [CourierALPN.apus.name.description],
-        serverName: invocation.courier.host))
+        serverName: courier.host))
   }
 }
 

@@ -9,8 +9,13 @@ import Synchronization
 /// The identity of the device of `apus listen`: given as files, or requested from the service at the first start.
 struct ListenIdentity: Sendable {
   private let invocation: Invocation
+  private let courier: HostPort
 
-  init(_ invocation: Invocation) { self.invocation = invocation }
+  /// - Parameter courier: The service's listener for devices.
+  init(_ invocation: Invocation, _ courier: HostPort) {
+    self.invocation = invocation
+    self.courier = courier
+  }
 
   /// The identity, and the file in which it is renewed; the file is nil for an identity in two files, which never
   /// changes.
@@ -59,7 +64,6 @@ struct ListenIdentity: Sendable {
   private func enroll(
     _ file: DeviceIdentityFile, keyPEM: String?
   ) throws(CommandFailure) -> DeviceIdentity {
-    let courier = invocation.courier
     let authority = String(decoding: try invocation.authorityPEM(), as: UTF8.self)
     let name = invocation[EnrolmentOptions.name] ?? Process.hostName ?? "device"
     let code = invocation[EnrolmentOptions.enroll]

@@ -27,8 +27,7 @@ struct SendCommand: Sendable {
     let findings = request.lint(nowSeconds: Process.nowSeconds)
     if isDry { return try DryRun(invocation).show(request, findings) }
     try report(findings)
-    let client = try invocation.client(
-      try credentials.credential(to: invocation.provider))
+    let client = try invocation.client(credentials)
     try runBlocking { () async throws(CommandFailure) in try await send(request, client) }
   }
 
@@ -129,10 +128,9 @@ extension PushRequest {
 
 extension Invocation {
   /// A client configured by the options.
-  func client(
-    _ credential: ClientConfiguration.Credential
-  ) throws(CommandFailure) -> APNSClient {
+  func client(_ credentials: SendCredentials) throws(CommandFailure) -> APNSClient {
     let provider = provider
+    let credential = try credentials.credential(to: provider)
     return try client(credential, to: provider, try trustRoots(for: provider))
   }
 

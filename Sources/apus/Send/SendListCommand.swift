@@ -25,8 +25,7 @@ struct SendListCommand {
       return try DryRunOfList(invocation, list, template, credentials).run()
     }
     let results = try ResultsFile(invocation, list: list)
-    let client = try invocation.client(
-      try credentials.credential(to: invocation.provider))
+    let client = try invocation.client(credentials)
     let run = SendRun(
       results: results, printsOutcomes: invocation.isOn(ApusOptions.json), list: list)
     let signals = try watchSignals(run)
