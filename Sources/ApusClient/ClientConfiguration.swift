@@ -94,6 +94,36 @@ public struct ClientConfiguration: Sendable {
   }
 }
 
+// Configurations end in logs, so none of these says a key or a password.
+
+extension ClientConfiguration.TrustRoots: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .system: "the system's authorities"
+    case .pem: "given authorities"
+    }
+  }
+}
+
+extension ClientConfiguration.Credential: CustomStringConvertible {
+  /// The kind of credential, and its ids or paths.
+  public var description: String {
+    switch self {
+    case .providerToken(_, let keyID, let teamID): "key \(keyID) of team \(teamID)"
+    case .providerTokenFile(let path, let keyID, let teamID):
+      "key \(keyID) of team \(teamID) in \(path)"
+    case .certificate: "a certificate"
+    case .certificateFiles(let path, _): "the certificate in \(path)"
+    case .pkcs12: "a certificate (PKCS #12)"
+    case .pkcs12File(let path, _): "the certificate in \(path) (PKCS #12)"
+    }
+  }
+}
+
+extension ClientConfiguration.Proxy: CustomStringConvertible {
+  public var description: String { "\(endpoint)\(user.map { " as \($0)" } ?? "")" }
+}
+
 /// The address at which a push service accepts providers.
 public struct Endpoint: Sendable, Hashable {
   /// A host name, or an IPv4 or IPv6 address without brackets.

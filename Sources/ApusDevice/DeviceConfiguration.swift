@@ -52,6 +52,14 @@ public struct DeviceConfiguration: Sendable {
   }
 }
 
+extension DeviceConfiguration: CustomStringConvertible {
+  /// Service, device and number of topics; never the key.
+  public var description: String {
+    let identity = DeviceIdentity(certificatePEM: certificatePEM, keyPEM: keyPEM)
+    return "\(host), port \(port), \(identity), topics: \(topics.count)"
+  }
+}
+
 /// How a device renews its certificate in the last third of its life.
 public enum DeviceRenewal: Sendable, Hashable {
   /// No renewal: once the certificate has expired, the device must enrol again and is then a different device.

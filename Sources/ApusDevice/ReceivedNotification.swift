@@ -42,6 +42,20 @@ public struct ReceivedNotification: Sendable, Hashable {
   }
 }
 
+extension ReceivedNotification: CustomStringConvertible {
+  /// One line, or more if the payload has more; with the first digits of the token.
+  public var description: String {
+    var text = topic
+    if let apnsID { text += ", \(HeaderName.apnsID.text) \(apnsID)" }
+    if let pushType { text += ", \(pushType.name)" }
+    if let priority { text += ", priority \(priority.rawValue)" }
+    if let expirationSeconds { text += ", expiration \(expirationSeconds)" }
+    if let collapseID { text += ", collapse id \"\(collapseID)\"" }
+    if isFromStorage { text += ", was stored" }
+    return text + ", to \(token): \(String(decoding: payload, as: UTF8.self))"
+  }
+}
+
 /// An event of a device's connection.
 public enum DeviceEvent: Sendable, Hashable {
   /// The service accepted the device, under this base token, which is not valid for any topic. `isNewToken`: the token
@@ -59,12 +73,34 @@ public enum DeviceEvent: Sendable, Hashable {
   case notRenewed(reason: String)
 }
 
+extension DeviceEvent: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .connected(let token, let isNewToken, _):
+      "connected, base token \(token)\(isNewToken ? " (new)" : "")"
+    case .disconnected(let reason, let milliseconds?):
+      "disconnected: \(reason); connects again in \(milliseconds) ms"
+    case .disconnected(let reason, nil): "disconnected: \(reason)"
+    case .nothingStored: "nothing is stored for the device"
+    case .renewed(let identity): "renewed: \(identity)"
+    case .notRenewed(let reason): "not renewed: \(reason)"
+    }
+  }
+}
+
 /// Why an operation failed.
 public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
-  public struct Code: Sendable, Hashable {
-    private enum Value {
-      case badConfiguration, notStarted, stopped, tokenRefused, tooManyRequests
-      case codeRefused, rejected, enrolmentRefused, unreachable
+  public struct Code: Sendable, Hashable, CustomStringConvertible {
+    private enum Value: String {
+      case badConfiguration = "bad configuration"
+      case notStarted = "not started"
+      case stopped
+      case tokenRefused = "token refused"
+      case tooManyRequests = "too many requests"
+      case codeRefused = "code refused"
+      case rejected
+      case enrolmentRefused = "enrolment refused"
+      case unreachable
     }
     private let value: Value
 
@@ -86,6 +122,8 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let enrolmentRefused = Code(value: .enrolmentRefused)
     /// The service could not be reached, or its answer was invalid.
     public static let unreachable = Code(value: .unreachable)
+
+    public var description: String { value.rawValue }
   }
 
   public var code: Code

@@ -20,6 +20,11 @@ public struct DeviceID: Sendable, Hashable {
   }
 }
 
+extension DeviceID: CustomStringConvertible {
+  /// `text`.
+  public var description: String { text }
+}
+
 /// An app's number, small enough for a device token; assigned when its topic was registered.
 public struct AppID: Sendable, Hashable {
   public var rawValue: UInt32
@@ -130,6 +135,11 @@ public struct DeviceToken: Sendable, Hashable {
     hasher.combine(words.1)
     hasher.combine(words.3)
   }
+}
+
+extension DeviceToken: CustomStringConvertible {
+  /// `redacted`, because descriptions end in logs. A provider needs `hex`.
+  public var description: String { redacted }
 }
 
 /// The lower-case digit of a value below 16.

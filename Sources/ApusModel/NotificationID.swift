@@ -60,6 +60,11 @@ public struct NotificationID: Sendable, Hashable {
   }
 }
 
+extension NotificationID: CustomStringConvertible {
+  /// `text`.
+  public var description: String { text }
+}
+
 /// The eight digits of a 32-bit number, the first the most significant.
 ///
 /// Computed in parallel: each digit is spread to a byte, and `letters` is added to those above 9 to get from `:` to

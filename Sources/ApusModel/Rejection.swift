@@ -123,8 +123,13 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
   }
 }
 
+extension Reason: CustomStringConvertible {
+  /// `text`.
+  public var description: String { text.description }
+}
+
 /// A rejected request: the reason, and for 410 the time at which the token was found dead.
-public struct Rejection: Error, Sendable, Hashable {
+public struct Rejection: Error, Sendable, Hashable, CustomStringConvertible {
   public var reason: Reason
   /// Unix milliseconds; present with status 410 only.
   public var timestampMilliseconds: Int64?
@@ -132,5 +137,11 @@ public struct Rejection: Error, Sendable, Hashable {
   public init(_ reason: Reason, timestampMilliseconds: Int64? = nil) {
     self.reason = reason
     self.timestampMilliseconds = timestampMilliseconds
+  }
+
+  /// Status and reason, such as `400 BadDeviceToken`.
+  public var description: String {
+    "\(reason.status) \(reason)"
+      + (timestampMilliseconds.map { ", inactive since \($0) (Unix milliseconds)" } ?? "")
   }
 }

@@ -20,6 +20,7 @@ struct NotificationIDTests {
   func sample(text: String, high: UInt64, low: UInt64) {
     let id = NotificationID(high: high, low: low)
     #expect(id.text == text)
+    #expect("\(id)" == text)
     #expect(parse(text) == id)
     #expect(parse(text.lowercased()) == id)
   }
@@ -113,10 +114,11 @@ struct DeviceTokenTests {
     }
   }
 
-  @Test("The redacted form for logs has eight digits")
+  @Test("The redacted form for logs, which is also what is printed, has eight digits")
   func redacted() throws {
     let token = try #require(parse(Self.digits))
     #expect(token.redacted == "00010203…")
+    #expect("\(token) \([token])" == "00010203… [00010203…]")
   }
 }
 
@@ -129,6 +131,7 @@ struct DeviceIDTests {
     ] as [(UInt64, String)])
   func text(value: UInt64, text: String) {
     #expect(DeviceID(value).text == text)
+    #expect("\(DeviceID(value))" == text)
     #expect(DeviceID(text: text) == DeviceID(value))
   }
 

@@ -48,8 +48,17 @@ struct ReasonTests {
   @Test("Every reason has Apple's text and status", arguments: reasons)
   func table(reason: Reason, status: UInt16, text: String) {
     #expect(reason.text.description == text)
+    #expect("\(reason)" == text)
+    #expect("\(Rejection(reason))" == "\(status) \(text)")
     #expect(reason.status == status)
     #expect(find(text) == reason)
+  }
+
+  @Test("The rejection of a dead token is printed with its time")
+  func deadToken() {
+    #expect(
+      "\(Rejection(.unregistered, timestampMilliseconds: 1_700_000_000_000))"
+        == "410 Unregistered, inactive since 1700000000000 (Unix milliseconds)")
   }
 
   @Test("The table contains every case")

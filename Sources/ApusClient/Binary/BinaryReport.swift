@@ -14,6 +14,13 @@ public struct BinaryStatistics: Sendable, Hashable {
   public var corrected = 0
 }
 
+extension BinaryStatistics: CustomStringConvertible {
+  public var description: String {
+    "\(accepted) accepted, \(rejected) rejected, \(unknown) unknown, \(corrected) corrected, "
+      + "connections made: \(connections)"
+  }
+}
+
 /// Turns what lanes settle into outcomes, counts them, and delivers them.
 final class BinaryReport: Sendable {
   let pending = PendingOutcomes()

@@ -2,13 +2,23 @@ public import ApusModel
 import ApusTrust
 
 /// The outcome of one push of a bulk send.
-public struct BulkOutcome: Sendable {
+public struct BulkOutcome: Sendable, CustomStringConvertible {
   /// The push's position in the sequence, from 0. Outcomes arrive as they become known, not in this order.
   public var index: Int
   /// The id of the request: its own, or a random one.
   public var apnsID: NotificationID
   /// The outcome, or why the request is invalid and was not sent.
   public var result: Result<SendOutcome, PushRequestError>
+
+  /// The position, and the outcome with the id of the request.
+  public var description: String {
+    let id = "\(HeaderName.apnsID.text) \(apnsID)"
+    return switch result {
+    case .success(let outcome):
+      if case .unknown = outcome { "\(index): \(outcome), \(id)" } else { "\(index): \(outcome)" }
+    case .failure(let error): "\(index): not sent, because \(error), \(id)"
+    }
+  }
 }
 
 /// The outcomes of a bulk send as they become known: one for each push, in no particular order.

@@ -68,6 +68,14 @@ public struct ClientMetrics: Sendable, Hashable {
   }
 }
 
+extension ClientMetrics: CustomStringConvertible {
+  public var description: String {
+    "\(accepted) accepted, \(rejected) rejected, \(unknown) unknown, \(resent) sent again, "
+      + "\(inFlight) in flight, \(waiting) waiting\(waitingFor.map { " (\($0.rawValue))" } ?? ""), "
+      + "connections: \(connections.count), answers: \(latency)"
+  }
+}
+
 extension WaitingFor {
   var limit: ClientMetrics.Limit {
     switch self {

@@ -29,3 +29,12 @@ public struct LatencyHistogram: Sendable, Hashable {
     return 1 << UInt64(Self.stepCount)
   }
 }
+
+extension LatencyHistogram: CustomStringConvertible {
+  public var description: String {
+    guard let half = milliseconds(atShare: 0.5), let most = milliseconds(atShare: 0.99) else {
+      return "none"
+    }
+    return "\(count), half below \(half) ms, 99 % below \(most) ms"
+  }
+}

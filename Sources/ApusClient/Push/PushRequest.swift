@@ -37,6 +37,20 @@ public struct PushRequest: Sendable {
   }
 }
 
+extension PushRequest: CustomStringConvertible {
+  /// What is sent, without the payload's content, and only with the first digits of the token.
+  public var description: String {
+    var text = "\(pushType.name) to \(token.prefix(8))"
+    if token.utf8.count > 8 { text += "…" }
+    text += topic.map { ", topic \($0)" } ?? ", topic of the certificate"
+    if let priority { text += ", priority \(priority.rawValue)" }
+    if let expirationSeconds { text += ", expiration \(expirationSeconds)" }
+    if let collapseID { text += ", collapse id \"\(collapseID)\"" }
+    if let id { text += ", \(HeaderName.apnsID.text) \(id)" }
+    return text + ", \(payload.count) bytes"
+  }
+}
+
 /// Why a push is invalid, found before anything is sent: a programming error of the caller.
 public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The rule that was broken. Open: later versions may add more.

@@ -59,6 +59,9 @@ extension PushRejection: CustomStringConvertible {
   public var description: String {
     var text = "\(status) \(reason)"
     if let binaryStatus { text += ", status \(binaryStatus) on the binary interface" }
+    if let timestampMilliseconds {
+      text += ", inactive since \(timestampMilliseconds) (Unix milliseconds)"
+    }
     if let retryAfterSeconds { text += ", retry after \(retryAfterSeconds) s" }
     return text + ", \(HeaderName.apnsID.text) \(apnsID.text)"
   }

@@ -63,6 +63,14 @@ public struct DeviceIdentity: Sendable, Hashable {
   }
 }
 
+extension DeviceIdentity: CustomStringConvertible {
+  /// The device, and the end of its certificate; never the key.
+  public var description: String {
+    guard let deviceID, let expirationSeconds else { return "an unreadable device certificate" }
+    return "device \(deviceID), certificate valid until \(expirationSeconds) (Unix seconds)"
+  }
+}
+
 /// A device's identity in one file, so that key and certificate always match: certificates and key as PEM, with mode
 /// 0600.
 ///

@@ -78,7 +78,7 @@ public struct FeedbackConfiguration: Sendable {
 }
 
 /// An inactive device token.
-public struct FeedbackEntry: Sendable, Hashable {
+public struct FeedbackEntry: Sendable, Hashable, CustomStringConvertible {
   /// Lower-case hexadecimal digits.
   public var token: String
   /// Unix seconds at which the service found that the app was removed. Stop sending to the token unless the app
@@ -89,6 +89,9 @@ public struct FeedbackEntry: Sendable, Hashable {
     self.token = token
     self.timeSeconds = timeSeconds
   }
+
+  /// The whole token, because it is not in use any more.
+  public var description: String { "\(token), inactive since \(timeSeconds) (Unix seconds)" }
 }
 
 /// Why a list could not be read completely.
