@@ -1,5 +1,4 @@
 internal import CShims
-internal import Glibc
 
 /// The memory that all connections of a worker share: ciphertext to send, and the plaintext of one record.
 ///

@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "policy.h"
 
-#include <malloc.h>
 #include <openssl/crypto.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
@@ -9,6 +8,10 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static int read_lent(BIO *bio, char *target, int count) {
   BIO_clear_retry_flags(bio);
@@ -298,6 +301,10 @@ static int no_password(char *buffer, int size, int writes, void *argument) {
 EVP_PKEY *apus_tls_read_private_key(BIO *pem) { return PEM_read_bio_PrivateKey(pem, NULL, no_password, NULL); }
 
 size_t apus_heap_bytes_in_use(void) {
+#ifdef __GLIBC__
   struct mallinfo2 figures = mallinfo2();
   return figures.uordblks + figures.hblkhd;
+#else
+  return 0;
+#endif
 }

@@ -14,6 +14,7 @@ struct CanaryTests {
       ("ApusModel", "import Glibc"),
       ("ApusWire", "package import Glibc"),
       ("ApusCore", "internal import Glibc"),
+      ("ApusTLS", "import Glibc"),
       ("ApusCore", "public import ApusServer"),
       ("ApusCore", "import Synchronization"),
       ("ApusTLS", "import CNGHTTP2"),
@@ -43,7 +44,7 @@ struct CanaryTests {
       ("ApusModel", "/* import Foundation\n /* import Glibc */\n import Dispatch */"),
       ("ApusModel", "let text = \"\"\"\nimport Foundation\n\"\"\""),
       ("ApusWire", "public import ApusModel"),
-      ("ApusTLS", "import COpenSSL\nimport CShims\nimport Glibc"),
+      ("ApusTLS", "import COpenSSL\nimport CShims\nimport Synchronization"),
       ("apus", "import FoundationEssentials"),
     ])
   func goodImport(target: String, text: String) {

@@ -14,6 +14,8 @@ enum LayerRule {
 
   /// Layers with effects use the system; those below them get time, randomness and bytes from their callers.
   private static let effects: Set = ["Glibc", "Synchronization"]
+  /// Layers over a C library make no system calls of their own, and so do not depend on Linux.
+  private static let portable: Set = ["Synchronization"]
   private static let pure: Set = ["ApusModel", "ApusWire", "ApusCore"]
   private static let bytes: Set = ["ApusTLS", "ApusHTTP2", "ApusTrust"]
   private static let control: Set = ["ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin"]
@@ -39,11 +41,11 @@ enum LayerRule {
     "ApusWalks": Layer(own: ["ApusModel", "ApusRandom", "ApusCore"]),
     // Bytes in, bytes and events out, over C.
     "ApusTLS": Layer(
-      own: ["ApusModel", "COpenSSL", "CShims"], system: effects, mayBeUnsafe: true),
+      own: ["ApusModel", "COpenSSL", "CShims"], system: portable, mayBeUnsafe: true),
     "ApusHTTP2": Layer(
-      own: ["ApusModel", "CNGHTTP2", "CShims"], system: effects, mayBeUnsafe: true),
+      own: ["ApusModel", "CNGHTTP2", "CShims"], system: portable, mayBeUnsafe: true),
     "ApusTrust": Layer(
-      own: ["ApusModel", "ApusWire", "COpenSSL", "CShims"], system: effects, mayBeUnsafe: true),
+      own: ["ApusModel", "ApusWire", "COpenSSL", "CShims"], system: portable, mayBeUnsafe: true),
     // Effects.
     "ApusThread": Layer(system: effects, mayBeUnsafe: true),
     "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
@@ -139,7 +141,7 @@ enum LayerRule {
     case "Dispatch":
       "Work runs on a worker's loop (ApusLoop) or on the store's thread, never on a queue besides"
     case "Glibc":
-      "\(target) decides and does nothing: take time, randomness and bytes as parameters"
+      "\(target) makes no system calls: take time, randomness and bytes as parameters"
     default:
       "Imports point down: move the code to the layer that may, or pass what it needs from there"
     }

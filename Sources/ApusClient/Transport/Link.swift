@@ -1,7 +1,6 @@
 import ApusLoop
 import ApusModel
 import ApusTLS
-import Glibc
 
 /// One connection with its layers: socket, TLS, HTTP/2.
 final class Link: SocketHandler {

@@ -1,6 +1,5 @@
 internal import ApusModel
 internal import CShims
-internal import Glibc
 
 /// A TLS 1.3 connection after its handshake, without OpenSSL's object: RFC 8446, section 5, over AEADs that the
 /// worker's connections share.

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /// The input and output of the BIO of the current connection. One per worker, lent to one connection at a time, so
 /// that an idle connection owns no I/O memory.
@@ -81,7 +82,7 @@ bool apus_tls_ticket_prepare(
 /// terminal.
 EVP_PKEY *apus_tls_read_private_key(BIO *pem);
 
-/// Bytes in use on this process's heap.
+/// Bytes in use on this process's heap; 0 if the C library does not tell.
 size_t apus_heap_bytes_in_use(void);
 
 // Options of SSL_CTX_set_options: macros with parameters in OpenSSL.
