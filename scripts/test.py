@@ -23,10 +23,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What the tests of each process begin with, in the order of their starts: first what takes longest or waits most. The
 # last process has those that are in no other.
 PROCESSES = [
+    r"InteropTests\.LibraryTests",
     r"ConsoleTests\.(?!InboxTests)",
     r"InteropTests\.[A-D]",
     r"ApusServerTests\.[A-D]",
-    r"InteropTests\.[E-Z]",
+    r"InteropTests\.(?!LibraryTests)[E-Z]",
     r"ConsoleTests\.InboxTests",
     r"ApusServerTests\.[E-K]",
     r"(ApusDev|ApusDevice)Tests\.",
