@@ -1,5 +1,5 @@
-import Glibc
 import COpenSSL
+import CShims
 
 /// A name of a server in a certificate.
 enum ServerName {
@@ -28,19 +28,15 @@ enum ServerName {
     return names
   }
 
-  /// As people write it: RFC 5952 for IPv6.
   private static func text(ofAddress bytes: ArraySlice<UInt8>) -> String {
-    var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
-    let family = bytes.count == 16 ? AF_INET6 : AF_INET
-    let isText = unsafe bytes.withUnsafeBytes { bytes in
-      guard bytes.count == 16 || bytes.count == 4, let start = bytes.baseAddress else {
-        return false
-      }
-      return unsafe inet_ntop(family, start, &text, socklen_t(text.count)) != nil
+    var text = [CChar](repeating: 0, count: apus_address_text_size)
+    let count = unsafe bytes.withUnsafeBufferPointer { bytes in
+      guard let start = bytes.baseAddress else { return 0 }
+      return unsafe apus_address_text(start, bytes.count, &text)
     }
     // Of another length it is no address, and matches none.
-    guard isText else { return bytes.map(String.init).joined(separator: ".") }
-    return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    guard count > 0 else { return bytes.map(String.init).joined(separator: ".") }
+    return String(decoding: text.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)
   }
 
   /// The 4 or 16 bytes of an address in text form.

@@ -1,5 +1,6 @@
 #include "apus_x509.h"
 
+#include <arpa/inet.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
@@ -7,6 +8,7 @@
 #include <openssl/pkcs12.h>
 #include <openssl/provider.h>
 #include <openssl/rsa.h>
+#include <string.h>
 
 EVP_PKEY *apus_generate_p256(void) { return EVP_EC_gen("P-256"); }
 
@@ -79,4 +81,10 @@ int apus_sign_deterministically(EVP_PKEY_CTX *context) {
     OSSL_PARAM_construct_end(),
   };
   return EVP_PKEY_CTX_set_params(context, params) == 1;
+}
+
+size_t apus_address_text(const unsigned char *address, size_t count, char *text) {
+  if (count != 4 && count != 16) return 0;
+  if (inet_ntop(count == 4 ? AF_INET : AF_INET6, address, text, apus_address_text_size) == NULL) return 0;
+  return strlen(text);
 }

@@ -57,6 +57,10 @@ struct CertificateAuthorityTests {
     let certificate = try authority.issueServer(
       names: ["push.example", "*.dev.example", "localhost", "apus_1", "127.0.0.1", "::1"],
       publicKey: key.publicKey, validity: validity)
+    #expect(
+      certificate.serverNames == [
+        "push.example", "*.dev.example", "localhost", "apus_1", "127.0.0.1", "::1",
+      ])
     #expect(try verdict(certificate, under: authority.certificate) == X509_V_OK)
     try withX509(certificate) { handle in
       for name in ["push.example", "PUSH.example", "a.dev.example", "localhost", "apus_1"] {

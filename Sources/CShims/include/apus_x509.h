@@ -1,10 +1,11 @@
 // Macros and variadic functions of OpenSSL's key and PEM interfaces as functions.
 #pragma once
 
-#include <stddef.h>
+#include <netinet/in.h>
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
+#include <stddef.h>
 
 /// A new P-256 key, or NULL.
 EVP_PKEY *apus_generate_p256(void);
@@ -33,3 +34,9 @@ int apus_pkcs12_pem(const unsigned char *bytes, size_t count, const char *passwo
 /// Makes signatures of `context` use a nonce derived from key and message (RFC 6979). 1: success; 0: not supported by
 /// this OpenSSL (3.2 and later support it).
 int apus_sign_deterministically(EVP_PKEY_CTX *context);
+
+enum { apus_address_text_size = INET6_ADDRSTRLEN };
+
+/// Writes an IP address of 4 or 16 bytes as people do (IPv6: RFC 5952), with a final 0, to `text`, which has room for
+/// `apus_address_text_size` bytes. Returns the length of the text; 0: this is no address.
+size_t apus_address_text(const unsigned char *address, size_t count, char *text);
