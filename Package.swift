@@ -166,6 +166,12 @@ let package = Package(
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice", "CourierVectors",
         "DiskFaults", "ApusRandom",
       ]),
+    tests(
+      "ApusDirectoryTests",
+      [
+        "ApusDirectory", "ApusEnrolment", "ApusServer", "ApusTesting", "ApusModel", "ApusCore",
+        "ApusLoop", "ApusStore", "ApusTrust", "ApusWire", "DiskFaults",
+      ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults"]),
     .testTarget(
       name: "BenchmarkTests", exclude: ["tools_tests.py", "runner_tests.py"],

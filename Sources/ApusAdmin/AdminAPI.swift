@@ -2,6 +2,7 @@ import ApusDirectory
 import ApusEmbedded
 import ApusLoop
 import ApusModel
+import ApusStore
 import ApusWeb
 import ApusWire
 
@@ -102,6 +103,7 @@ struct AdminAPI: WebHandler {
     case .refusals: return try records.audit(refusalsAlone: true)
     case .ledger: return try records.ledger()
     case .counters: return try records.counters()
+    case .copyStore: return try copyStore(input)
     default:
       if let loss = view.identity.loss { throw AdminProblem(.unavailable, loss) }
       // One at a time, because some changes write more than one file.
@@ -149,6 +151,18 @@ struct AdminAPI: WebHandler {
       return WebResponse(
         200, contentType: "application/json", body: .bytes(EmbeddedFile.adminAPI.bytes))
     default: return WebResponse(200, text: "ok\n")
+    }
+  }
+
+  private func copyStore(_ input: AdminInput) throws(AdminProblem) -> WebResponse {
+    try input.requireAllUsed()
+    guard !view.service.isEphemeral else {
+      throw AdminProblem(.conflict, "the service keeps everything in memory (--ephemeral)")
+    }
+    do throws(StoreError) {
+      return WebResponse(json: .fields(["path": .string(try view.store.makeCheckpoint())]))
+    } catch {
+      throw AdminProblem(.unavailable, "the store cannot be copied: \(error)")
     }
   }
 

@@ -38,6 +38,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case refusals
   case ledger
   case counters
+  case copyStore
 
   struct Route: Sendable {
     let web: WebRoute
@@ -88,6 +89,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
     // POST, because a device token must not be in a URL, which proxies log.
     case .ledger: Route("POST", "/v1/ledger/query", .read)
     case .counters: Route("GET", "/v1/counters", .read)
+    case .copyStore: Route("POST", "/v1/store/copy", .trust)
     }
   }
 

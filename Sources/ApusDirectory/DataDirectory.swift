@@ -31,7 +31,11 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// audit.jsonl               every change of trust and every refusal
 /// store/                    the embedded database
 /// service.addresses         where the running service listens
+/// format                    the version of this layout; missing in a directory of version 0.1
 /// lock                      held while any of the files above is changed, except those only the service writes
+/// backup.lock               held while a backup is made
+/// restoring/                what a restore is about to put into the directory
+/// replaced-SECONDS/         what the directory had before a restore
 /// store.made                marks that the directory has had a store
 /// crls.made                 marks that the directory has had the folder of revocation lists
 /// ```
@@ -76,7 +80,10 @@ package struct DataDirectory: Sendable {
   /// Whether `apus init` has completed here.
   package var isProvisioned: Bool { Files.exists(directoryFile) }
 
+  /// Refuses a directory without a service, one that a later version has written, and one that is half restored.
   package func requireProvisioned() throws(DirectoryProblem) {
+    if let interruptedRestore { throw DirectoryProblem(interruptedRestore) }
+    try requireKnownFormat()
     guard isProvisioned else {
       throw DirectoryProblem(
         "\(path) contains no Apus service; run `apus init --data \(path)` first")

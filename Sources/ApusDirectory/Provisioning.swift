@@ -55,10 +55,12 @@ extension DataDirectory {
       guard !isProvisioned else {
         throw DirectoryProblem("\(path) already contains a service; choose another --data")
       }
+      if let interruptedRestore { throw DirectoryProblem(interruptedRestore) }
       for part in ["authority", "server", "keys", "certificates"] {
         try Files.makeDirectory("\(path)/\(part)")
       }
       try makeRevocationFolder()
+      try writeFormat()
       for (which, outside) in [(Authority.service, service), (.devices, devices)] {
         if let outside {
           try adopt(outside, as: which, nowSeconds: nowSeconds)

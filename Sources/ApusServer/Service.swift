@@ -58,6 +58,7 @@ package final class Service {
     self.loader = loader
     let identity = DirectoryIdentity(dataDirectory.path)
     self.identity = identity
+    try Self.migrate(dataDirectory, configuration.log)
     let stamps = dataDirectory.trustStamps()
     let trust = try loader.load()
     self.trust = trust
@@ -134,10 +135,23 @@ package final class Service {
     }
   }
 
+  /// On a full disk the service starts all the same: it reads older layouts.
+  private static func migrate(_ directory: DataDirectory, _ log: Log) throws {
+    do {
+      guard let old = try directory.migrate() else { return }
+      log(
+        .notice, "data directory migrated", .number("from", old),
+        .number("to", DataDirectory.formatVersion))
+    } catch let error as FileError {
+      log(.warning, "data directory not migrated", .text("reason", "\(error)"))
+    }
+  }
+
   private static func openStore(
     _ configuration: ServerConfiguration, _ directory: DataDirectory
   ) throws -> any DurableStore {
     guard !configuration.isEphemeral else { return MemoryStore() }
+    directory.removeInterruptedBackup()
     var options = RocksOptions()
     let log = configuration.log
     // The writers of the lines keep to the bounds; the engine follows, a table at a time.

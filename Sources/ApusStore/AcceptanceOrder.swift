@@ -61,11 +61,8 @@ package final class AcceptanceOrder: Sendable {
       !isExtending.exchange(true, ordering: .acquiringAndReleasing)
     else { return }
     let raised = ceiling.load(ordering: .acquiring) + blockSize
-    var value: [UInt8] = [Self.version]
-    value.append(bigEndian: raised)
-    let key = Self.key.bytes
     var group = store.makeGroup()
-    group.put(.meta, key: key.span, value: value.span)
+    Self.put(ceiling: raised, into: &group)
     store.commit(group) { [self] error in
       if error == nil { ceiling.store(raised, ordering: .releasing) }
       isExtending.store(false, ordering: .releasing)
@@ -73,7 +70,15 @@ package final class AcceptanceOrder: Sendable {
     }
   }
 
-  private static func read(from store: any DurableStore) throws(StoreError) -> UInt64 {
+  static func put(ceiling: UInt64, into group: inout WriteGroup) {
+    var value: [UInt8] = [version]
+    value.append(bigEndian: ceiling)
+    let key = key.bytes
+    group.put(.meta, key: key.span, value: value.span)
+  }
+
+  /// The ceiling below which numbers may have been assigned; 0 in a new store.
+  static func read(from store: any StoreReader) throws(StoreError) -> UInt64 {
     let key = key.bytes
     guard let value = try store.get(.meta, key: key.span) else { return 0 }
     var cursor = RecordCursor()

@@ -58,6 +58,12 @@ package protocol DurableStore: StoreReader {
   /// Why the store accepts no writes; nil while it does, and for stores that cannot tell.
   var fault: StoreError? { get }
 
+  /// Makes a copy of the store as of now, which is a store of its own, and returns its path. Replaces an earlier copy.
+  ///
+  /// Throws `.unavailable` while the store takes no writes, and if it is not on disk. Blocks for as long as the engine
+  /// needs to write at most `RocksOptions.logBytes`; writes and reads continue.
+  func makeCheckpoint() throws(StoreError) -> String
+
   /// Waits until everything submitted is written and its completions have returned, then closes. Later calls wait as
   /// well and do nothing else. If called from a completion, it returns at once and closes afterwards.
   func close()
@@ -129,4 +135,6 @@ extension DurableStore {
 
 extension DurableStore {
   package var fault: StoreError? { nil }
+
+  package func makeCheckpoint() throws(StoreError) -> String { throw .unavailable }
 }

@@ -14,8 +14,13 @@ package struct SHA256Digest: Sendable, Hashable {
     unsafe bytes.withUnsafeBufferPointer { bytes in
       _ = unsafe SHA256(bytes.baseAddress, bytes.count, &output)
     }
+    self.init(output)
+  }
+
+  /// Takes exactly 32 bytes.
+  fileprivate init(_ bytes: [UInt8]) {
     func word(_ start: Int) -> UInt64 {
-      output[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) }
+      bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) }
     }
     words = (word(0), word(8), word(16), word(24))
   }
@@ -31,10 +36,7 @@ package struct SHA256Digest: Sendable, Hashable {
     guard let bytes = Hex.decode(Array(hex.utf8).span), bytes.count == Self.byteCount else {
       return nil
     }
-    func word(_ start: Int) -> UInt64 {
-      bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) }
-    }
-    words = (word(0), word(8), word(16), word(24))
+    self.init(bytes)
   }
 
   /// 64 lower-case digits.
@@ -47,6 +49,32 @@ package struct SHA256Digest: Sendable, Hashable {
   }
 
   package func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
+}
+
+/// A SHA-256 digest of bytes that come in parts.
+@safe package struct SHA256Hasher: ~Copyable {
+  private let context: OpaquePointer
+
+  package init() {
+    guard let context = unsafe EVP_MD_CTX_new() else { preconditionFailure("out of memory") }
+    unsafe EVP_DigestInit_ex(context, EVP_sha256(), nil)
+    unsafe self.context = context
+  }
+
+  deinit { unsafe EVP_MD_CTX_free(context) }
+
+  package mutating func add(_ bytes: Span<UInt8>) {
+    unsafe bytes.withUnsafeBufferPointer { bytes in
+      _ = unsafe EVP_DigestUpdate(context, bytes.baseAddress, bytes.count)
+    }
+  }
+
+  /// The digest of all parts. Call it once, at the end.
+  package mutating func finish() -> SHA256Digest {
+    var output = [UInt8](repeating: 0, count: SHA256Digest.byteCount)
+    unsafe EVP_DigestFinal_ex(context, &output, nil)
+    return SHA256Digest(output)
+  }
 }
 
 package enum SHA1Digest {

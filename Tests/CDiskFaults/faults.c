@@ -26,6 +26,8 @@ struct fault {
   char folder[PATH_MAX];
   unsigned calls;
   int error;
+  /// Calls that still succeed.
+  unsigned long passes;
   unsigned long count;
 };
 
@@ -36,7 +38,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 /// Keeps calls cheap while no fault is active.
 static atomic_int active;
 
-int disk_fault_begin(const char *folder, unsigned calls, int error) {
+int disk_fault_begin(const char *folder, unsigned calls, int error, unsigned long passes) {
   char resolved[PATH_MAX];
   if (realpath(folder, resolved) == NULL) return -1;
   pthread_mutex_lock(&mutex);
@@ -47,6 +49,7 @@ int disk_fault_begin(const char *folder, unsigned calls, int error) {
     strcpy(fault->folder, resolved);
     fault->calls = calls;
     fault->error = error;
+    fault->passes = passes;
     fault->count = 0;
     atomic_fetch_add(&active, 1);
   }
@@ -76,6 +79,10 @@ static int failure_of_path(unsigned calls, const char *path) {
   for (int number = 0; number < MOST_FAULTS && error == 0; number++) {
     struct fault *fault = &faults[number];
     if ((fault->calls & calls) != 0 && is_below(path, fault->folder)) {
+      if (fault->passes > 0) {
+        fault->passes--;
+        continue;
+      }
       error = fault->error;
       fault->count++;
     }

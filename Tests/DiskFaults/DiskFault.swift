@@ -53,9 +53,11 @@ package final class DiskFault {
 
   /// Starts immediately.
   ///
-  /// - Parameter folder: An existing folder.
-  package init(_ kind: Kind, below folder: String) {
-    let number = disk_fault_begin(folder, kind.calls, kind.error)
+  /// - Parameters:
+  ///   - folder: An existing folder.
+  ///   - passes: Calls that succeed before the first one that fails.
+  package init(_ kind: Kind, below folder: String, after passes: Int = 0) {
+    let number = disk_fault_begin(folder, kind.calls, kind.error, UInt(passes))
     precondition(number >= 0, "no fault can begin below \(folder)")
     self.number = number
   }

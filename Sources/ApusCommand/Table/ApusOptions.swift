@@ -3,7 +3,8 @@ package import ApusModel
 /// The options of `apus`. Help, completions and the manual page all come from this table.
 package enum ApusOptions {
   private static let working = [
-    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .admin,
+    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .backup,
+    .restore, .check, .admin,
     .status,
     .send, .listen, .log, .token, .doctor, .feedback,
   ]

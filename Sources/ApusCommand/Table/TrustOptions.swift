@@ -33,6 +33,16 @@ package enum TrustOptions {
       "Continue without what cannot be read; copies of the damaged files are kept beside the store."
   )
 
+  package static let keepsTokens = Option(
+    "--keep-tokens", .flag, in: [Verb.restore], group: .change, scope: .flagOnly,
+    help:
+      "Keep the device tokens of the backup. Those that died since are accepted again; those issued since are dead."
+  )
+
+  package static let backupToCheck = Option(
+    "--backup", .file, in: [Verb.check], group: .change, scope: .flagOnly,
+    help: "Check this backup instead of the data directory.")
+
   package static let keyToAdd = Option(
     "--add", .flag, in: [Verb.key], group: .change, scope: .flagOnly,
     help: "Add a provider key.")
@@ -127,5 +137,6 @@ package enum TrustOptions {
     serviceAuthority.description, serviceAuthorityKey.description, deviceAuthority.description,
     deviceAuthorityKey.description, nextAuthority.description, nextAuthorityKey.description,
     finish.description, force.description, acceptLoss.description,
+    keepsTokens.description, backupToCheck.description,
   ]
 }

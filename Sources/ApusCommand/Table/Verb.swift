@@ -11,6 +11,9 @@ package enum Verb: String, Sendable, CaseIterable {
   case code
   case rotate
   case store
+  case backup
+  case restore
+  case check
   case admin
   case status
   case send
@@ -49,6 +52,9 @@ extension Verb {
     case .key: Self.keyDescription
     case .rotate: Self.rotateDescription
     case .store: Self.storeDescription
+    case .backup: Self.backupDescription
+    case .restore: Self.restoreDescription
+    case .check: Self.checkDescription
     case .admin: Self.adminDescription
     case .status: Self.statusDescription
     case .cert: Self.certDescription

@@ -109,10 +109,12 @@ package struct Registration: Sendable, Equatable {
   /// An app that returns after its grace was reinstalled, whether it lists its topic or requests a token first: the
   /// old token stays dead.
   ///
-  /// - Parameter renewsListed: False breaks that rule for an app that lists its topic first, for simulations.
+  /// - Parameters:
+  ///   - firstGeneration: See `generationForToken`.
+  ///   - renewsListed: False breaks that rule for an app that lists its topic first, for simulations.
   package mutating func apply(
     lists: [TopicKey: TopicState], nowMilliseconds: Int64, graceMilliseconds: Int64,
-    renewsListed: Bool = true
+    firstGeneration: UInt16 = 1, renewsListed: Bool = true
   ) -> FilterChange {
     var change = FilterChange()
     for index in topics.indices {
@@ -122,7 +124,8 @@ package struct Registration: Sendable, Equatable {
       if renewsListed, topics[index].generation != 0,
         topics[index].isGone(nowMilliseconds, graceMilliseconds)
       {
-        topics[index].renewGeneration(sinceMilliseconds: topics[index].stateSinceMilliseconds)
+        topics[index].renewGeneration(
+          sinceMilliseconds: topics[index].stateSinceMilliseconds, first: firstGeneration)
       }
       topics[index].state = state
       topics[index].stateSinceMilliseconds = nowMilliseconds
@@ -160,13 +163,18 @@ package struct Registration: Sendable, Equatable {
   /// reinstalled: its old token was reported dead and stays dead. An app that was dropped and requests one within its
   /// grace is back; this is recorded before it gets its token, because the token would die if the filter that lists
   /// the app were lost.
+  ///
+  /// - Parameter firstGeneration: Of new tokens, at least 1. A restored store does not know which were issued since its
+  ///   backup, so it begins higher.
   package mutating func generationForToken(
-    of topic: TopicKey, nowMilliseconds: Int64, graceMilliseconds: Int64
+    of topic: TopicKey, nowMilliseconds: Int64, graceMilliseconds: Int64,
+    firstGeneration: UInt16 = 1
   ) -> (generation: UInt16, changed: Bool) {
     let (index, found) = place(of: topic)
     guard found else {
-      insert(topic, generation: 1, state: .unlisted, nowMilliseconds: nowMilliseconds)
-      return (1, true)
+      insert(
+        topic, generation: firstGeneration, state: .unlisted, nowMilliseconds: nowMilliseconds)
+      return (firstGeneration, true)
     }
     let entry = topics[index]
     let isGone = entry.isGone(nowMilliseconds, graceMilliseconds)
@@ -174,7 +182,8 @@ package struct Registration: Sendable, Equatable {
     guard entry.generation == 0 || isBack else { return (entry.generation, false) }
     if entry.generation == 0 || isGone {
       topics[index].renewGeneration(
-        sinceMilliseconds: isGone ? entry.stateSinceMilliseconds : nowMilliseconds)
+        sinceMilliseconds: isGone ? entry.stateSinceMilliseconds : nowMilliseconds,
+        first: firstGeneration)
     }
     if isBack {
       topics[index].wasListed = false
@@ -192,9 +201,9 @@ extension TopicRegistration {
 
   /// Tokens of older generations are dead since that time. For a dropped app it is the time of the drop and does not
   /// change: it is already in the feedback list.
-  fileprivate mutating func renewGeneration(sinceMilliseconds: Int64) {
-    // Generation 0 means none, so the counter wraps from 65535 to 1.
-    generation = generation == .max ? 1 : generation + 1
+  fileprivate mutating func renewGeneration(sinceMilliseconds: Int64, first: UInt16) {
+    // Generation 0 means none, so the counter wraps from 65535 to the first.
+    generation = generation == .max ? first : max(generation + 1, first)
     generationSinceMilliseconds = sinceMilliseconds
   }
 

@@ -17,7 +17,8 @@ extension Shard {
   ) {
     let change = device.registration.apply(
       lists: lists, nowMilliseconds: nowMilliseconds,
-      graceMilliseconds: unregisterGraceMilliseconds, renewsListed: renewsListedTokens)
+      graceMilliseconds: unregisterGraceMilliseconds, firstGeneration: firstGeneration,
+      renewsListed: renewsListedTokens)
     if !change.isEmpty { recordChanged(device) }
     for topic in change.closed { withdraw(topic, from: device) }
     for topic in change.dropped {
@@ -82,7 +83,8 @@ extension Shard {
     of topic: TopicKey, on device: Device, nowMilliseconds: Int64
   ) -> UInt16 {
     let (generation, changed) = device.registration.generationForToken(
-      of: topic, nowMilliseconds: nowMilliseconds, graceMilliseconds: unregisterGraceMilliseconds)
+      of: topic, nowMilliseconds: nowMilliseconds, graceMilliseconds: unregisterGraceMilliseconds,
+      firstGeneration: firstGeneration)
     if changed { recordChanged(device) }
     return generation
   }

@@ -29,6 +29,8 @@ package struct Shard: ~Copyable {
   /// The limit on requests to one device token; nil for none.
   package var requestLimit: RateLimit? = RateLimit(
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
+  /// Of the tokens of apps that had none: see `Registration.generationForToken`.
+  package var firstGeneration: UInt16 = 1
   /// False for a canary of the simulation: see `Registration.apply`.
   package var renewsListedTokens = true
 

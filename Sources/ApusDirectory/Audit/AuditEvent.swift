@@ -18,6 +18,8 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case sealingKeyRotated = "sealing-key.rotated"
   case deviceRetired = "device.retired"
   case storeLossAccepted = "store.loss-accepted"
+  case backupMade = "backup.made"
+  case backupRestored = "backup.restored"
   case administratorAdded = "administrator.added"
   case administratorRemoved = "administrator.removed"
 

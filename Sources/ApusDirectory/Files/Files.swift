@@ -69,7 +69,7 @@ package enum Files {
     guard descriptor >= 0 else { throw failure("create", path) }
     defer { Glibc.close(descriptor) }
     do throws(FileError) {
-      try writeAll(content, descriptor, path)
+      try writeAll(content.span, descriptor, path)
       guard fsync(descriptor) == 0 else { throw failure("sync", path) }
     } catch {
       unsafe unlink(path)
@@ -77,14 +77,11 @@ package enum Files {
     }
   }
 
-  /// Copies a file of any length to a path where there is none, for its owner alone, and syncs what is in it.
-  static func copy(_ path: String, to other: String) throws(FileError) {
+  /// Reads a file of any length in parts.
+  static func readParts(_ path: String, _ body: (Span<UInt8>) throws -> Void) throws {
     let source = unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard source >= 0 else { throw failure("read", path) }
     defer { Glibc.close(source) }
-    let target = unsafe open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-    guard target >= 0 else { throw failure("create", other) }
-    defer { Glibc.close(target) }
     var chunk = [UInt8](repeating: 0, count: 1 << 20)
     while true {
       let count = unsafe chunk.withUnsafeMutableBytes { buffer in
@@ -92,8 +89,23 @@ package enum Files {
       }
       if count < 0, errno == EINTR { continue }
       guard count >= 0 else { throw failure("read", path) }
-      if count == 0 { break }
-      try writeAll(count == chunk.count ? chunk : Array(chunk[..<count]), target, other)
+      if count == 0 { return }
+      try body(chunk.span.extracting(first: count))
+    }
+  }
+
+  /// Copies a file of any length to a path where there is none, for its owner alone, and syncs what is in it.
+  ///
+  /// - Parameter body: Sees each part.
+  static func copy(
+    _ path: String, to other: String, _ body: (Span<UInt8>) -> Void = { _ in }
+  ) throws {
+    let target = unsafe open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+    guard target >= 0 else { throw failure("create", other) }
+    defer { Glibc.close(target) }
+    try readParts(path) { part in
+      body(part)
+      try writeAll(part, target, other)
     }
     guard fsync(target) == 0 else { throw failure("sync", other) }
   }
@@ -122,7 +134,7 @@ package enum Files {
   }
 
   fileprivate static func writeAll(
-    _ content: [UInt8], _ descriptor: Int32, _ path: String
+    _ content: Span<UInt8>, _ descriptor: Int32, _ path: String
   ) throws(FileError) {
     var written = 0
     while written < content.count {
@@ -236,7 +248,8 @@ package enum Files {
 
   /// In one call of the system where the disk has room. With `syncs` it is on the disk when this returns.
   package func append(_ text: String, syncs: Bool) throws(FileError) {
-    try Files.writeAll(Array(text.utf8), descriptor, path)
+    let bytes = Array(text.utf8)
+    try Files.writeAll(bytes.span, descriptor, path)
     if syncs, fdatasync(descriptor) != 0 { throw Files.failure("sync", path) }
   }
 }

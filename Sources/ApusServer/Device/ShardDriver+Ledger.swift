@@ -23,6 +23,7 @@ extension ShardDriver {
       for: context.index, configuration, milliseconds: context.wallMilliseconds,
       counters: &shard.ledger.counters)
     shard.ledger.recordsEvents = configuration.ledger != .off
+    shard.firstGeneration = try context.store.readFirstGeneration()
     for facts in opening.superseded(for: context.index) { shard.ledger.endTraced(facts) }
   }
 

@@ -70,6 +70,13 @@ package final class RocksStore: DurableStore {
     core.expiryFinder.take(limit: limit, into: &keys)
   }
 
+  package func makeCheckpoint() throws(StoreError) -> String { try core.makeCheckpoint() }
+
+  /// Removes the copies that `makeCheckpoint` left. The store may be open.
+  package static func removeCheckpoint(path: String) throws(StoreError) {
+    try StoreDirectory(path: path).removeCheckpoint()
+  }
+
   /// Merges all tables of a family now, which the engine otherwise does at its own pace. For tests and benchmarks.
   package func compact(_ family: StoreFamily) throws(StoreError) {
     let database = try core.beginReading()
@@ -154,6 +161,16 @@ private final class RocksCore: @unchecked Sendable {
   }
 
   func endReading() { readers.unlock() }
+
+  func makeCheckpoint() throws(StoreError) -> String {
+    let database = try beginReading()
+    defer { endReading() }
+    guard database.takesWrites else { throw .unavailable }
+    try directory.removeCheckpoint()
+    try database.checkpoint(to: directory.checkpointPath)
+    try directory.finishCheckpoint()
+    return directory.checkpointPath
+  }
 
   // MARK: The commit thread, and opening the store before it runs
 

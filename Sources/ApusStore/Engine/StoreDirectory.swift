@@ -147,7 +147,7 @@ struct StoreDirectory {
     return String(decoding: bytes[..<count], as: UTF8.self)
   }
 
-  private func writeFormat() throws(StoreError) {
+  func writeFormat() throws(StoreError) {
     try write("\(Self.formatPrefix)\(Self.formatVersion)\n", to: Self.formatFile)
   }
 

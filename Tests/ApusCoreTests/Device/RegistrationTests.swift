@@ -39,6 +39,32 @@ struct RegistrationTests {
     #expect(change.opened == [] && change.closed == [voip] && !change.isEmpty)
   }
 
+  @Test("New tokens begin with the first generation, and renewed ones do not fall below it")
+  func firstGeneration() {
+    var registration = Registration()
+    func token(_ topic: TopicKey, first: UInt16, at now: Int64) -> UInt16 {
+      registration.generationForToken(
+        of: topic, nowMilliseconds: now, graceMilliseconds: 100, firstGeneration: first
+      ).generation
+    }
+    #expect(token(app, first: 300, at: 1) == 300)
+    #expect(token(app, first: 600, at: 2) == 300)
+    // A topic that the device listed before it had a token.
+    _ = registration.apply(lists: [voip: .enabled], nowMilliseconds: 3, graceMilliseconds: 100)
+    #expect(token(voip, first: 300, at: 4) == 300)
+    // One of a reinstalled app, whether it requests its token first or lists its topic first.
+    for lists in [[:], [voip: TopicState.enabled]] {
+      var other = registration
+      _ = other.apply(lists: [:], nowMilliseconds: 5, graceMilliseconds: 100)
+      _ = other.apply(
+        lists: lists, nowMilliseconds: 200, graceMilliseconds: 100, firstGeneration: 600)
+      let renewed = other.generationForToken(
+        of: voip, nowMilliseconds: 201, graceMilliseconds: 100, firstGeneration: 600
+      ).generation
+      #expect(renewed == 600)
+    }
+  }
+
   @Test(
     "An app that lists its topic again after the grace is a new one, and its old token stays dead")
   func reinstalled() {

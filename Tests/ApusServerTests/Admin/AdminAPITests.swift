@@ -159,6 +159,8 @@ struct AdminAPITests {
       ("POST", "/v1/ledger/query", #"{"topic":"com.example.none"}"#, 404, "not-found"),
       ("POST", "/v1/ledger/query", #"{"states":["Lost"]}"#, 400, "invalid"),
       ("POST", "/v1/ledger/query", #"{"limit":1001}"#, 400, "invalid"),
+      // The store of a bench is in memory.
+      ("POST", "/v1/store/copy", nil, 503, "unavailable"),
     ] as [(String, String, String?, Int, String)])
   func mistakes(method: String, path: String, body: String?, status: Int, reason: String) throws {
     let answer = try AdminBench().ask(method, path, body)

@@ -17,9 +17,9 @@ enum disk_fault_calls {
   DISK_FAULT_SYNC_FOLDER = 32,
 };
 
-/// Makes `calls` for anything below `folder` fail with `error`, an errno, in all threads of this process. Returns a
-/// number for `disk_fault_end`, or -1 if too many faults are active.
-int disk_fault_begin(const char *folder, unsigned calls, int error);
+/// Makes `calls` for anything below `folder` fail with `error`, an errno, in all threads of this process, after
+/// `passes` of them. Returns a number for `disk_fault_end`, or -1 if too many faults are active.
+int disk_fault_begin(const char *folder, unsigned calls, int error, unsigned long passes);
 
 /// Ends the fault. Returns the number of failed calls.
 unsigned long disk_fault_end(int number);
