@@ -119,7 +119,10 @@ package struct DirectoryExamination {
       return [
         DirectoryFinding(
           "directory", .good,
-          "\(trust.teams.count) teams, \(trust.keys.count) keys, \(trust.apps.count) apps")
+          [
+            counted(trust.teams.count, "team"), counted(trust.keys.count, "key"),
+            counted(trust.apps.count, "app"),
+          ].joined(separator: ", "))
       ]
     } catch {
       return [

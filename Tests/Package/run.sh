@@ -23,7 +23,7 @@ new_system() {
   tar -xf "$base" -C "$1"
   # What the installer of a real system writes.
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$1/etc/hosts"
-  cp "$packages"/*.deb "$2" "$1/tmp"
+  cp "$packages"/*.deb Tests/DataDirectories/0.1.tar.gz "$2" "$1/tmp"
 }
 
 # inside ROOT COMMAND…: runs it there, with processes, mounts and a network of its own.

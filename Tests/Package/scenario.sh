@@ -56,12 +56,14 @@ wait "$dev"
 
 step "apus init, and the command line of the unit as its user"
 as_apus apus init --data /var/lib/apus --topic com.example.app --name localhost >init.txt
+# serve [DIRECTORY]
 serve() {
+  local directory=${1:-/var/lib/apus}
   # Not with `as_apus`: the process to stop would be a shell.
   setpriv --reuid=apus --regid=apus --clear-groups \
-    $(sed -n 's/^ExecStart=//p' /lib/systemd/system/apus.service) >>serve.txt 2>>serve.log &
+    $(sed -n 's/^ExecStart=//p' /lib/systemd/system/apus.service) --data "$directory" >>serve.txt 2>>serve.log &
   service=$!
-  wait_for "service" as_apus apus status --data /var/lib/apus
+  wait_for "service" as_apus apus status --data "$directory"
 }
 serve
 if ! as_apus apus status --data /var/lib/apus >status.txt; then cat serve.log; exit 1; fi
@@ -91,6 +93,48 @@ device=$!
 wait_for "stored push" grep -q "Kept while away" listen.txt
 kill "$device" "$service"
 wait "$device" "$service" || true
+
+step "a backup of the running service is restored into an empty directory"
+serve
+install -d -o apus -g apus -m 700 /var/backups/apus
+as_apus apus backup --data /var/lib/apus /var/backups/apus/one
+as_apus apus check --backup /var/backups/apus/one
+kill "$service"
+wait "$service"
+install -d -o apus -g apus -m 700 /var/lib/restored
+as_apus apus restore --data /var/lib/restored /var/backups/apus/one >restore.txt
+grep -q "1 device token ended" restore.txt || die "$(cat restore.txt)"
+as_apus apus check --data /var/lib/restored | sed 's/^/  /'
+serve /var/lib/restored
+rm token
+apus listen --to localhost:5223 --authority /var/lib/restored/authority/service.crt --identity phone.pem \
+  --topic com.example.app --token-file token >listen.txt 2>listen.log &
+device=$!
+wait_for "token" test -s token
+as_apus apus send --data /var/lib/restored --topic com.example.app --token "$(cat token)" --alert "After the restore"
+wait_for "push" grep -q "After the restore" listen.txt
+kill "$device" "$service"
+wait "$device" "$service" || true
+rm -r /var/lib/restored
+
+step "a directory of version 0.1 is served: what was stored arrives"
+install -d -o apus -g apus -m 700 /var/lib/old
+tar -xzf 0.1.tar.gz -C /var/lib/old --strip-components=1 --no-same-owner
+chown -R apus:apus /var/lib/old
+serve /var/lib/old
+grep -q "data directory migrated" serve.log || die "there was no migration"
+certificate=/var/lib/old/$(field certificate_file /var/lib/old/phone.json | sed 's|^d/||')
+apus listen --to localhost:5223 --authority /var/lib/old/authority/service.crt --certificate "$certificate" \
+  --key "${certificate%.crt}.key" --topic com.example.app >listen.txt 2>listen.log &
+device=$!
+wait_for "stored pushes" grep -q "stored 2" listen.txt
+grep -q "stored 1" listen.txt || die "$(cat listen.txt)"
+as_apus apus send --data /var/lib/old --topic com.example.app --key-id "$(field key_id /var/lib/old/init.json)" \
+  --token "$(cat /var/lib/old/token)" --alert "With its old token"
+wait_for "push" grep -q "With its old token" listen.txt
+kill "$device" "$service"
+wait "$device" "$service" || true
+rm -r /var/lib/old /var/backups/apus
 
 step "removing keeps the data, purging deletes it"
 dpkg -r apus-bench apus >remove.log 2>&1
