@@ -59,4 +59,5 @@ put 644 Packaging/sysusers.conf "$prefix/lib/sysusers.d/apus.conf"
 for example in Packaging/prometheus/apus.rules.yml Documentation/grafana.json; do
   put 644 "$example" "$prefix/share/doc/apus/examples/${example##*/}"
 done
+put 644 Packaging/logrotate.conf "$sysconfdir/logrotate.d/apus"
 [ -e "$root$sysconfdir/apus/apus.conf" ] || put 644 Packaging/apus.conf "$sysconfdir/apus/apus.conf"

@@ -7,15 +7,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 scripts/setup.sh package
 packages=$PWD/.build/package
-base=$PWD/.build/package-base.tar
+# What the packages depend on is in the base, so that they can be installed without a network.
+included=$(scripts/depends.sh "$packages"/apus_*.deb),systemd-sysv,logrotate
+base=$PWD/.build/package-base-$(cksum <<<"$included" | cut -d ' ' -f 1).tar
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-if [ ! -s "$base" ]; then
-  # What the packages depend on is in the base, so that they can be installed without a network.
-  depends=$(scripts/depends.sh "$packages"/apus_*.deb)
-  mmdebstrap --quiet --variant=minbase --include="$depends,systemd-sysv" bookworm "$base"
-fi
+[ -s "$base" ] || mmdebstrap --quiet --variant=minbase --include="$included" bookworm "$base"
 
 # new_system ROOT SCRIPT: with the packages and the script in /tmp.
 new_system() {

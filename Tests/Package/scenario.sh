@@ -94,6 +94,33 @@ wait_for "stored push" grep -q "Kept while away" listen.txt
 kill "$device" "$service"
 wait "$device" "$service" || true
 
+step "the audit log is rotated while the service writes to it, and no line is lost"
+serve
+for number in {1..40}; do
+  as_apus apus team --data /var/lib/apus --add "Team $number" >/dev/null
+  if [ $((number % 8)) = 0 ]; then sleep 1; logrotate -f /etc/logrotate.d/apus; fi
+done &
+writer=$!
+# The service writes a line about each refused request, up to 100 of them.
+attempts=0
+key=$(echo /var/lib/apus/keys/*.p8)
+while kill -0 "$writer" 2>/dev/null && [ "$attempts" -lt 100 ]; do
+  if as_apus apus send --to localhost:2197 --authority /var/lib/apus/authority/service.crt --key "$key" \
+    --key-id UNKNOWN001 --team UNKNOWN001 --topic com.example.app --token "$(cat token)" --alert Refused \
+    >refused.txt 2>&1; then die "a push of an unknown team was accepted"; fi
+  grep -q InvalidProviderToken refused.txt || die "$(cat refused.txt)"
+  attempts=$((attempts + 1))
+done
+wait "$writer"
+kill "$service"
+wait "$service"
+ls /var/lib/apus/audit.jsonl-*.gz >/dev/null || die "nothing was compressed: $(ls /var/lib/apus)"
+added=$(zcat -f /var/lib/apus/audit.jsonl* | grep -c '"team.added"')
+[ "$added" = 40 ] || die "$added of 40 lines"
+refused=$(zcat -f /var/lib/apus/audit.jsonl* | grep -c '\.refused"')
+[ "$refused" = "$attempts" ] || die "$refused lines about $attempts refused requests"
+if zcat -f /var/lib/apus/audit.jsonl* | grep -vE '^\{.*\}$'; then die "a broken line"; fi
+
 step "a backup of the running service is restored into an empty directory"
 serve
 install -d -o apus -g apus -m 700 /var/backups/apus
