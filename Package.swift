@@ -84,10 +84,17 @@ let package = Package(
       "ApusEnrolment",
       ["ApusModel", "ApusWire", "ApusCore", "ApusTrust", "ApusLoop", "ApusLog", "ApusDirectory"]),
     layer(
+      "ApusWebhooks",
+      [
+        "ApusModel", "ApusWire", "ApusTrust", "ApusLoop", "ApusLog", "ApusWeb", "ApusThread",
+        "ApusDirectory",
+      ]),
+    layer(
       "ApusAdmin",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
         "ApusStore", "ApusWeb", "ApusThread", "ApusDirectory", "ApusEnrolment", "ApusEmbedded",
+        "ApusWebhooks",
       ], exclude: ["openapi.json"]),
     // L5: drivers.
     layer(
@@ -95,6 +102,7 @@ let package = Package(
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
         "ApusLog", "ApusStore", "ApusThread", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
+        "ApusWebhooks",
       ]),
     layer(
       "ApusClient",
@@ -107,7 +115,7 @@ let package = Package(
       [
         "ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust",
         "ApusLoop", "ApusStore", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
-        "ApusServer", "ApusClient", "ApusDevice",
+        "ApusServer", "ApusClient", "ApusDevice", "ApusThread", "ApusWeb",
       ]),
     // The development service, of all of these.
     layer(
@@ -124,7 +132,7 @@ let package = Package(
       dependencies: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
         "ApusWeb", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
-        "ApusClient", "ApusDevice", "ApusDev",
+        "ApusClient", "ApusDevice", "ApusDev", "ApusWebhooks",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -163,8 +171,14 @@ let package = Package(
       [
         "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusTesting",
         "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2", "ApusEmbedded",
-        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice", "CourierVectors",
-        "DiskFaults", "ApusRandom",
+        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusWebhooks", "ApusDevice",
+        "CourierVectors", "DiskFaults", "ApusRandom",
+      ]),
+    tests(
+      "ApusWebhooksTests",
+      [
+        "ApusWebhooks", "ApusDirectory", "ApusLog", "ApusLoop", "ApusTesting", "ApusTrust",
+        "ApusWire",
       ]),
     tests(
       "ApusDirectoryTests",

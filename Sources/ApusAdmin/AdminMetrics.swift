@@ -3,6 +3,7 @@ import ApusDirectory
 import ApusLog
 import ApusModel
 import ApusStore
+import ApusWebhooks
 
 /// What Prometheus reads: its text format, version 0.0.4.
 struct AdminMetrics {
@@ -54,6 +55,7 @@ struct AdminMetrics {
     writeEnrolments()
     writeLog()
     writeDeadTokenPushes()
+    writeWebhooks()
     writeCertificates()
   }
 
@@ -235,6 +237,23 @@ struct AdminMetrics {
       writer.sample(
         ["team": team ?? "", "topic": topic, "environment": key.environment.name], number)
     }
+  }
+
+  private mutating func writeWebhooks() {
+    let webhooks = view.service.webhookFacts()
+    writer.family(
+      "apus_webhook_events_delivered_total", .counter, "Events that a webhook's receiver accepted.")
+    for webhook in webhooks { writer.sample(["webhook": webhook.name], webhook.delivered) }
+    writer.family(
+      "apus_webhook_failures_total", .counter, "Requests to a webhook's receiver that failed.")
+    for webhook in webhooks { writer.sample(["webhook": webhook.name], webhook.failures) }
+    writer.family(
+      "apus_webhook_events_waiting", .gauge, "Events in the queue behind what a webhook was sent.")
+    for webhook in webhooks { writer.sample(["webhook": webhook.name], webhook.waiting) }
+    writer.family(
+      "apus_webhook_events_dropped_total", .counter,
+      "Events dropped because the queue was full (--webhook-megabytes).")
+    writer.sample([:], view.service.droppedEvents)
   }
 
   private mutating func writeCertificates() {

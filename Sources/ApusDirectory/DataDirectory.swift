@@ -29,6 +29,8 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// enrolment/                enrolment codes, and requests that wait for the operator's approval
 /// crls/                     revocation lists of the authorities, PEM or DER
 /// audit.jsonl               every change of trust and every refusal
+/// webhooks.conf             webhooks and their secrets
+/// webhooks/                 events that wait for webhooks
 /// store/                    the embedded database
 /// service.addresses         where the running service listens
 /// format                    the version of this layout; missing in a directory of version 0.1

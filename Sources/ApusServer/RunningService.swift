@@ -5,6 +5,7 @@ import ApusEnrolment
 import ApusHTTP2
 import ApusLoop
 import ApusModel
+import ApusWebhooks
 
 /// A service's workers, as its administration sees them.
 struct RunningService: AdministeredService {
@@ -13,6 +14,7 @@ struct RunningService: AdministeredService {
   let acceptors: [Worker]
   let listeners: [OpenListener]
   let loader: TrustLoader
+  let webhooks: WebhookService?
 
   var workerCount: Int { workers.count }
   var notificationBytes: Int { workers.first?.context.shared.memory.usedBytes ?? 0 }
@@ -20,6 +22,9 @@ struct RunningService: AdministeredService {
   var isEphemeral: Bool { configuration.isEphemeral }
   var connectionFigures: ConnectionFigures { workers.first?.context.shared.gate.figures ?? .init() }
   var staleness: TrustStaleness? { loader.staleness }
+
+  func webhookFacts() -> [WebhookService.Facts] { webhooks?.facts() ?? [] }
+  var droppedEvents: UInt64 { webhooks?.droppedCount ?? 0 }
 
   func workerFacts() -> [WorkerFacts] {
     (workers + acceptors).map { $0.ask { $0.facts } }

@@ -9,6 +9,7 @@ package import ApusModel
 package import ApusStore
 import ApusTLS
 import ApusTrust
+import ApusWebhooks
 import Glibc
 import Synchronization
 
@@ -27,7 +28,7 @@ package final class Service {
   private var running: RunningService {
     RunningService(
       configuration: configuration, workers: workers, acceptors: acceptors, listeners: listeners,
-      loader: loader)
+      loader: loader, webhooks: webhooks)
   }
   let tickets: TicketKeyring
   private let contexts: ListenerContexts
@@ -39,6 +40,8 @@ package final class Service {
   private let expiries: ExpiryWatch
   private let enrolment: EnrolmentQueue
   private let admin: AdminServer?
+  /// Nil in a development service.
+  private let webhooks: WebhookService?
   private var addressFile: ServiceAddressFile?
   private let audit: AuditLog
 
@@ -84,6 +87,14 @@ package final class Service {
       dataDirectory, configuration.enrolment, days: configuration.deviceDays, audit,
       log: configuration.log)
     self.enrolment = enrolment
+    let events = EventSink()
+    let watched = WatchedEvents(expiries, loader)
+    webhooks =
+      configuration.interceptor == nil
+      ? WebhookService(
+        dataDirectory, sink: events, megabytes: configuration.webhookMegabytes,
+        log: configuration.log
+      ) { watched.report(to: $0, nowMilliseconds: EventLoop.wallClockMilliseconds()) } : nil
     let shared = SharedState(
       configuration: configuration, store: store, order: order,
       gate: ConnectionGate(
@@ -93,7 +104,7 @@ package final class Service {
         : ReplayGuard(
           path: dataDirectory.nonceFile, log: configuration.log,
           nowMilliseconds: EventLoop.wallClockMilliseconds()),
-      audit: audit, expiries: expiries, enrolment: enrolment,
+      audit: audit, events: events, expiries: expiries, enrolment: enrolment,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
     self.workers = workers
@@ -197,6 +208,7 @@ package final class Service {
       try open(listener, context)
     }
     enrolment.start()
+    webhooks?.start()
     for worker in everyone { worker.start() }
     watch.start()
     do {
@@ -370,6 +382,7 @@ package final class Service {
       worker.loop.join()
     }
     enrolment.stop()
+    webhooks?.stop()
     log(.notice, "stopped")
   }
 

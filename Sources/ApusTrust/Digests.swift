@@ -77,6 +77,21 @@ package struct SHA256Digest: Sendable, Hashable {
   }
 }
 
+/// HMAC with SHA-256. RFC 2104.
+package enum HMACSHA256 {
+  package static func digest(of bytes: Span<UInt8>, key: Span<UInt8>) -> SHA256Digest {
+    var output = [UInt8](repeating: 0, count: SHA256Digest.byteCount)
+    unsafe bytes.withUnsafeBufferPointer { bytes in
+      unsafe key.withUnsafeBufferPointer { key in
+        _ = unsafe HMAC(
+          EVP_sha256(), key.baseAddress, Int32(key.count), bytes.baseAddress, bytes.count, &output,
+          nil)
+      }
+    }
+    return SHA256Digest(output)
+  }
+}
+
 package enum SHA1Digest {
   package static let byteCount = 20
 

@@ -10,6 +10,8 @@ package struct WebCall: Sendable {
     /// TLS. The certificate must name the host, and be issued by an authority in the file (PEM) or, without a file, by
     /// one of the system's authorities.
     case tls(host: String, port: UInt16, authorityFile: String?)
+    /// An absolute URL with the scheme http or https, instead of segments and query.
+    case url(String, authorityFile: String?)
   }
 
   package var endpoint: Endpoint
@@ -93,8 +95,8 @@ package struct WebCall: Sendable {
     case .unix(let path):
       text(CURLOPT_PROTOCOLS_STR, "http")
       text(CURLOPT_UNIX_SOCKET_PATH, path)
-    case .tls(_, _, let authorityFile):
-      text(CURLOPT_PROTOCOLS_STR, "https")
+    case .tls(_, _, let authorityFile), .url(_, let authorityFile):
+      text(CURLOPT_PROTOCOLS_STR, isPlainURL ? "http" : "https")
       number(CURLOPT_SSL_VERIFYPEER, 1)
       number(CURLOPT_SSL_VERIFYHOST, 2)
       number(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
@@ -120,9 +122,14 @@ package struct WebCall: Sendable {
     return unsafe list
   }
 
+  private var isPlainURL: Bool {
+    if case .url(let url, _) = endpoint { url.hasPrefix("http://") } else { false }
+  }
+
   private var url: String {
     let base =
       switch endpoint {
+      case .url(let url, _): url
       case .unix: "http://localhost"
       case .tls(let host, let port, _):
         "https://\(host.contains(":") ? "[\(host)]" : host):\(port)"

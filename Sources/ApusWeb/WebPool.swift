@@ -65,23 +65,3 @@ final class WebPool: Sendable {
     }
   }
 }
-
-/// Runs `body` on a new thread.
-func startThread(_ body: @escaping @Sendable () -> Void) {
-  let entry = unsafe Unmanaged.passRetained(ThreadEntry(body))
-  var thread = pthread_t()
-  let code = unsafe pthread_create(
-    &thread, nil,
-    { argument in
-      guard let argument = unsafe argument else { return nil }
-      unsafe Unmanaged<ThreadEntry>.fromOpaque(argument).takeRetainedValue().body()
-      return nil
-    }, entry.toOpaque())
-  precondition(code == 0, "cannot create a thread for the administration")
-  pthread_detach(thread)
-}
-
-private final class ThreadEntry {
-  let body: @Sendable () -> Void
-  init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-}

@@ -48,6 +48,7 @@ struct Apus {
     case .restore: try RestoreCommand(invocation).run()
     case .check: try CheckCommand(invocation).run()
     case .admin: try AdminCommand(invocation).run()
+    case .webhook: try WebhookCommand(invocation).run()
     case .status: try StatusCommand(invocation).run()
     case .cert: try CertificateCommand(invocation).run()
     case .device: try DeviceCommand(invocation).run()

@@ -18,7 +18,9 @@ enum LayerRule {
   private static let portable: Set = ["Synchronization"]
   private static let pure: Set = ["ApusModel", "ApusWire", "ApusCore"]
   private static let bytes: Set = ["ApusTLS", "ApusHTTP2", "ApusTrust"]
-  private static let control: Set = ["ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin"]
+  private static let control: Set = [
+    "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusWebhooks", "ApusAdmin",
+  ]
 
   static let table: [String: Layer] = [
     // Module maps, and the C macros that Swift cannot import.
@@ -63,10 +65,15 @@ enum LayerRule {
     "ApusEnrolment": Layer(
       own: pure.union(["ApusTrust", "ApusLoop", "ApusLog", "ApusDirectory"]), system: effects,
       mayBeUnsafe: true),
+    "ApusWebhooks": Layer(
+      own: [
+        "ApusModel", "ApusWire", "ApusTrust", "ApusLoop", "ApusLog", "ApusWeb", "ApusThread",
+        "ApusDirectory",
+      ], system: effects, mayBeUnsafe: true),
     "ApusAdmin": Layer(
       own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop", "ApusStore", "ApusWeb", "ApusThread"])
-        .union(["ApusLog", "ApusDirectory", "ApusEnrolment", "ApusEmbedded"]), system: effects,
-      mayBeUnsafe: true),
+        .union(["ApusLog", "ApusDirectory", "ApusEnrolment", "ApusEmbedded", "ApusWebhooks"]),
+      system: effects, mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(
       own: pure.union(bytes).union(control).union(["ApusLoop", "ApusStore", "ApusThread"]),
@@ -80,6 +87,8 @@ enum LayerRule {
     "ApusTesting": Layer(
       own: pure.union(bytes).union(control).union([
         "ApusRandom", "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
+        "ApusThread",
+        "ApusWeb",
       ]), system: effects, mayBeUnsafe: true),
     // The development service.
     "ApusDev": Layer(

@@ -2,6 +2,7 @@ package import ApusCore
 package import ApusDirectory
 package import ApusLoop
 package import ApusModel
+package import ApusWebhooks
 
 /// The service that runs, as its administration sees it: everything that only the workers know.
 ///
@@ -25,6 +26,10 @@ package protocol AdministeredService: Sendable {
   /// How often requests were refused for each reason since the data directory was made.
   func rejections() -> [Reason: UInt64]
   func deadTokenPushes() -> DeadTokenPushes
+  /// What is known of each webhook.
+  func webhookFacts() -> [WebhookService.Facts]
+  /// Events for webhooks that were dropped since the start, because their queue was full.
+  var droppedEvents: UInt64 { get }
   /// How often devices were refused a certificate since the start, for each reason.
   func enrolmentRefusals() -> [(reason: String, number: UInt64)]
   /// What the workers know of devices; none for a device that they have to read from the store.

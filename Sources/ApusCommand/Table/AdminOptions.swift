@@ -33,6 +33,22 @@ package enum AdminOptions {
     "--expires", .integer("DAYS", 1...3650), in: [Verb.admin], group: .change, scope: .flagOnly,
     note: "never", help: "Days after which the token expires.")
 
+  // MARK: webhook
+
+  package static let webhookName = Option(
+    "--name", .text("NAME"), in: [Verb.webhook], group: .change, scope: .flagOnly,
+    default: "default", help: "The name of the webhook to add.")
+  package static let webhookEvents = Option(
+    "--event", .text("EVENT"), in: [Verb.webhook], group: .change, scope: .flagOnly, note: "all",
+    repeats: true, help: "An event to be told about. May be repeated.")
+  package static let webhookAuthority = Option(
+    "--authority", .file, in: [Verb.webhook], group: .change, scope: .flagOnly,
+    note: "the system's authorities",
+    help: "The authorities that the receiver's certificate is checked against (PEM).")
+  package static let finishRotation = Option(
+    "--finish", .flag, in: [Verb.webhook], group: .change, scope: .flagOnly,
+    help: "With rotate: stop signing with the previous secret, and make no new one.")
+
   // MARK: Remote service
 
   /// The commands that can act on a remote service.
@@ -58,6 +74,8 @@ package enum AdminOptions {
 
   static let all: [OptionDescription] = [
     socket.description, listen.description, console.description, scopes.description,
+    webhookName.description, webhookEvents.description, webhookAuthority.description,
+    finishRotation.description,
     expires.description,
     url.description, tokenFile.description, authority.description,
   ]

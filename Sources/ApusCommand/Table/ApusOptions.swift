@@ -4,9 +4,7 @@ package import ApusModel
 package enum ApusOptions {
   private static let working = [
     Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .backup,
-    .restore, .check, .admin,
-    .status,
-    .send, .listen, .log, .token, .doctor, .feedback,
+    .restore, .check, .admin, .webhook, .status, .send, .listen, .log, .token, .doctor, .feedback,
   ]
   /// The commands that act as a provider.
   private static let providers = [Verb.send, .token, .doctor]
@@ -175,6 +173,9 @@ package enum ApusOptions {
     "--memory-megabytes", .integer("N", 8...1_000_000), in: [Verb.serve], group: .service,
     default: "\(Limits.memoryMegabytes)",
     help: "Megabytes for notifications in memory; near the limit, providers are slowed down.")
+  package static let webhookMegabytes = Option(
+    "--webhook-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "64", help: "Megabytes on disk for events that wait for webhooks.")
   package static let storeCacheMegabytes = Option(
     "--store-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "32", help: "Megabytes for the cache of the store's tables.")
@@ -319,7 +320,8 @@ package enum ApusOptions {
       unregisterGrace.description, linger.description, tokenRate.description,
       tokenBurst.description, ledger.description,
       ledgerDays.description, ledgerMegabytes.description, deviceCacheMegabytes.description,
-      memoryMegabytes.description, storeCacheMegabytes.description, ephemeral.description,
+      memoryMegabytes.description, webhookMegabytes.description, storeCacheMegabytes.description,
+      ephemeral.description,
       EnrolmentOptions.enrolment.description, EnrolmentOptions.deviceDays.description,
       shutdown.description,
       name.description, firstTopic.description, teamName.description,

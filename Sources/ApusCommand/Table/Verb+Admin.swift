@@ -24,6 +24,36 @@ extension Verb {
       ("After a token was lost", "apus admin remove kim"),
     ])
 
+  static let webhookDescription = CommandDescription(
+    name: "webhook",
+    summary: "tell another service what happens: add, list, test or remove webhooks",
+    details: [
+      """
+      WHAT is add URL, list, test NAME, rotate NAME or remove NAME. The service POSTs events to the URL, in batches \
+      and in order, until the receiver answers with a status from 200 to 299. A running service applies each change \
+      within a second.
+      """,
+      """
+      Events: notification.finished, token.died, device.first-seen, device.connected, device.retired, \
+      certificate.expiring and trust.stale. A webhook also gets `gap` if events are missing, and `test`.
+      """,
+      """
+      Each request is signed with the webhook's secret, which `add` prints once: the header apus-webhook-signature has \
+      the time and an HMAC-SHA256 of time and body. `rotate` makes another secret, and both sign until `rotate \
+      --finish`.
+      """,
+    ], operands: "WHAT [URL]", operandCount: 1...2,
+    operandWords: ["add", "list", "test", "rotate", "remove"],
+    examples: [
+      ("Be told about all events", "apus webhook add https://backend.example.com/push-events"),
+      (
+        "Only about dead tokens",
+        "apus webhook add https://backend.example.com/dead --name dead --event token.died"
+      ),
+      ("Send a test event", "apus webhook test default"),
+      ("Replace the secret", "apus webhook rotate default"),
+    ])
+
   static let statusDescription = CommandDescription(
     name: "status", summary: "show the status of the running service",
     details: [

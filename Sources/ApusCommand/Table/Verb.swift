@@ -15,6 +15,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case restore
   case check
   case admin
+  case webhook
   case status
   case send
   case listen
@@ -56,6 +57,7 @@ extension Verb {
     case .restore: Self.restoreDescription
     case .check: Self.checkDescription
     case .admin: Self.adminDescription
+    case .webhook: Self.webhookDescription
     case .status: Self.statusDescription
     case .cert: Self.certDescription
     case .device: Self.deviceDescription

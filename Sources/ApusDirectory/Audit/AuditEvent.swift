@@ -22,6 +22,9 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case backupRestored = "backup.restored"
   case administratorAdded = "administrator.added"
   case administratorRemoved = "administrator.removed"
+  case webhookAdded = "webhook.added"
+  case webhookRemoved = "webhook.removed"
+  case webhookRotated = "webhook.rotated"
 
   // Test pushes by an operator.
   case notificationSent = "notification.sent"

@@ -87,6 +87,7 @@ extension CourierConnection {
         return refuse(.superseded(key.id))
       }
       if previous.session != nil, !takeOver(from: previous) { return }
+      let isFirst = previous.keyFingerprint.isEmpty
       let device = try shard.connect(
         key, fingerprint: identity.keyFingerprint, issuedSeconds: identity.issuedSeconds,
         slot: connection.slot)
@@ -103,6 +104,7 @@ extension CourierConnection {
       ).encode(to: &output)
       stage = .awaitingFilter
       adviseRenewal()
+      context.reportConnected(key, isFirst: isFirst)
       context.log(
         .info, "device connected", .text("device", key.id.text),
         .text("peer", connection.peer.description), .text("protocol", dialect.name.description),

@@ -14,6 +14,8 @@ struct FeedbackNotes {
 
   private var gathering: [Key: Int64] = [:]
   private var sealed: [Key: Int64] = [:]
+  /// Those of `sealed` that the store did not have yet.
+  private var added: [(list: FeedbackTopic, row: FeedbackRow)] = []
 
   /// Time of the loop's clock until which no write is tried after a failure.
   private var pausedMilliseconds: UInt64 = 0
@@ -47,21 +49,30 @@ struct FeedbackNotes {
   ) throws(StoreError) {
     sealed = gathering
     gathering.removeAll(keepingCapacity: true)
+    added.removeAll(keepingCapacity: true)
     for (key, milliseconds) in sealed {
       let previous = try store.feedbackTime(of: key.token, in: key.list)
       if let previous, previous >= milliseconds { continue }
-      group.putFeedback(
-        FeedbackRow(milliseconds: milliseconds, token: key.token), in: key.list,
-        replacing: previous)
+      let row = FeedbackRow(milliseconds: milliseconds, token: key.token)
+      group.putFeedback(row, in: key.list, replacing: previous)
+      added.append((key.list, row))
     }
   }
 
   /// Called when the group was written, or failed.
-  mutating func committed(succeeded: Bool, loopMilliseconds: UInt64) {
+  ///
+  /// - Returns: The tokens that are new in the store.
+  mutating func committed(
+    succeeded: Bool, loopMilliseconds: UInt64
+  ) -> [(list: FeedbackTopic, row: FeedbackRow)] {
     let written = sealed
     sealed.removeAll()
-    guard !succeeded, !written.isEmpty else { return }
+    let added = added
+    self.added.removeAll()
+    if succeeded { return added }
+    guard !written.isEmpty else { return [] }
     pausedMilliseconds = loopMilliseconds + Self.pauseMilliseconds
     for (key, milliseconds) in written { add(key, milliseconds) }
+    return []
   }
 }

@@ -76,6 +76,7 @@ extension ShardDriver {
     ledger.writer.record(shard.ledger.events, milliseconds: context.wallMilliseconds)
     context.configuration.ledgerWatcher?.noted(
       shard.ledger.events, milliseconds: context.wallMilliseconds)
+    context.reportFinished(shard.ledger.events)
     shard.ledger.events.removeAll(keepingCapacity: true)
     if ledger.writer.takeJournalOverflow() {
       context.log.limited(
@@ -91,6 +92,7 @@ extension ShardDriver {
   private func showWritten() {
     context.configuration.ledgerWatcher?.noted(
       shard.ledger.writtenEvents, milliseconds: context.wallMilliseconds)
+    context.reportFinished(shard.ledger.writtenEvents)
     shard.ledger.writtenEvents.removeAll(keepingCapacity: true)
   }
 

@@ -23,6 +23,7 @@ extension ShardDriver {
         if let slot { host?.deviceRetired(at: slot) }
       }
     }
+    context.reportRetired(fresh.keys)
     retirements.append(fresh.keys)
     purgeRetired()
   }

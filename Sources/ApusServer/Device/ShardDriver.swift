@@ -304,7 +304,7 @@ final class ShardDriver: @unchecked Sendable {
     do {
       try feedback.seal(into: &group, store: context.store)
     } catch {
-      feedback.committed(succeeded: false, loopMilliseconds: now)
+      _ = feedback.committed(succeeded: false, loopMilliseconds: now)
       context.log.limited(.error, .feedbackUnreadable, atMilliseconds: now) {
         [.text("reason", "\(error)")]
       }
@@ -317,8 +317,9 @@ final class ShardDriver: @unchecked Sendable {
         [.text("reason", "\(error)")]
       }
     }
-    feedback.committed(
-      succeeded: error == nil, loopMilliseconds: context.loop.nowMilliseconds)
+    context.reportDead(
+      feedback.committed(
+        succeeded: error == nil, loopMilliseconds: context.loop.nowMilliseconds))
     ledgerCommitted(succeeded: error == nil)
     var (number, entries) = sealed.removeFirst()
     shard.committed(

@@ -72,6 +72,8 @@ package struct ServerConfiguration: Sendable {
   package var enrolment = EnrolmentMode.all
   /// Days for which the certificates are valid that the running service issues.
   package var deviceDays = DataDirectory.ValidityDays.device
+  /// Megabytes (2^20 bytes) that events may take on disk while they wait for webhooks.
+  package var webhookMegabytes = 64
   /// Descriptors of sockets that listen already, by their addresses: used in place of opening these addresses.
   package var inheritedSockets: [SocketAddress: Int32] = [:]
   /// Where it can be administered; nil nowhere.

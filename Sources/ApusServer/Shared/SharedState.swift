@@ -1,6 +1,7 @@
 import ApusDirectory
 import ApusEnrolment
 import ApusStore
+import ApusWebhooks
 
 /// The workers' shared state; all workers can use each part at the same time.
 struct SharedState: Sendable {
@@ -16,6 +17,8 @@ struct SharedState: Sendable {
   /// Memory that notifications take.
   var memory = MemoryTotal()
   var audit: AuditLog
+  /// What webhooks are told.
+  var events = EventSink()
   var expiries: ExpiryWatch
   /// The queue of requests for certificates; nil without enrolment.
   var enrolment: EnrolmentQueue?

@@ -1,4 +1,5 @@
 package import ApusModel
+import ApusThread
 import Synchronization
 
 /// The store on disk, based on RocksDB.

@@ -1,4 +1,5 @@
 import ApusModel
+import ApusThread
 import Synchronization
 
 /// A store without a disk: for `apus dev`, where nothing must outlive the program, and for tests, which can delay

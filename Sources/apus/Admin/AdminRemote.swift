@@ -96,7 +96,7 @@ struct AdminRemote {
       "Does `apus serve` run on that data directory, without --admin off?"
     case .tls(_, _, nil):
       "Is this the address of the service's --admin-listen? Give its authority with --admin-authority."
-    case .tls:
+    case .tls, .url:
       "Is this the address of the service's --admin-listen, and is --admin-authority its authority?"
     }
   }

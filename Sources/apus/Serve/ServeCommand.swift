@@ -80,6 +80,7 @@ struct ServeCommand {
     configuration.deviceCacheMegabytes = invocation.value(ApusOptions.deviceCacheMegabytes)
     configuration.memoryMegabytes = invocation.value(ApusOptions.memoryMegabytes)
     configuration.storeCacheMegabytes = invocation.value(ApusOptions.storeCacheMegabytes)
+    configuration.webhookMegabytes = invocation.value(ApusOptions.webhookMegabytes)
     configuration.enrolment =
       switch invocation.value(EnrolmentOptions.enrolment) {
       case .all: .all

@@ -4,6 +4,7 @@ import ApusStore
 import ApusTesting
 import ApusTrust
 import ApusWeb
+import ApusWebhooks
 import ApusWire
 import Foundation
 import Testing
@@ -27,6 +28,8 @@ struct IdleService: AdministeredService {
   func topicCounters() -> [TopicCounters] { [] }
   func rejections() -> [Reason: UInt64] { [:] }
   func deadTokenPushes() -> DeadTokenPushes { DeadTokenPushes() }
+  func webhookFacts() -> [WebhookService.Facts] { [] }
+  let droppedEvents: UInt64 = 0
   func enrolmentRefusals() -> [(reason: String, number: UInt64)] { [] }
   func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] { [:] }
   func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {

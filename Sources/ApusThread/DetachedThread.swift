@@ -3,7 +3,7 @@ import Glibc
 /// Starts a detached thread that runs `body` once.
 ///
 /// All signals are blocked on it: they belong to the threads of the program's loops.
-func startThread(_ body: @escaping @Sendable () -> Void) {
+package func startThread(_ body: @escaping @Sendable () -> Void) {
   let start = unsafe Unmanaged.passRetained(ThreadStart(body))
   var all = sigset_t()
   var before = sigset_t()
@@ -19,7 +19,7 @@ func startThread(_ body: @escaping @Sendable () -> Void) {
       start.body()
       return nil
     }, start.toOpaque())
-  precondition(result == 0, "no thread for the store: pthread_create failed with error \(result)")
+  precondition(result == 0, "pthread_create failed with error \(result)")
   pthread_detach(thread)
 }
 

@@ -1,0 +1,108 @@
+import ApusCore
+import ApusDirectory
+import ApusLog
+import ApusModel
+import ApusStore
+import ApusTrust
+import ApusWebhooks
+import Synchronization
+
+// What webhooks are told. Each function returns at once if no webhook wants the event.
+
+extension WorkerContext {
+  private var events: EventSink { shared.events }
+
+  func reportFinished(_ ledgerEvents: [LedgerEvent]) {
+    guard events.wants(.notificationFinished) else { return }
+    for event in ledgerEvents where event.state.isTerminal {
+      let facts = event.facts
+      var fields: [Log.Field] = [
+        .text("apns_id", facts.id.text), .text("apns_unique_id", facts.uniqueID.text),
+        .text("topic", topicText(facts.topic)), .text("environment", facts.environment.name),
+        .text("device", facts.device.text), .text("state", "\(event.state.label)"),
+      ]
+      if !event.causeText.isEmpty { fields.append(.text("cause", event.causeText)) }
+      events.report(.notificationFinished, milliseconds: wallMilliseconds, fields)
+    }
+  }
+
+  func reportDead(_ tokens: [(list: FeedbackTopic, row: FeedbackRow)]) {
+    guard events.wants(.tokenDied) else { return }
+    for (list, row) in tokens {
+      var fields: [Log.Field] = [
+        .text("token", row.token.hex), .text("topic", topicText(list.topic)),
+        .text("environment", list.environment.name),
+        .text("since", Log.timestamp(row.milliseconds)),
+      ]
+      if let device = sealer.open(row.token)?.device { fields.append(.text("device", device.text)) }
+      events.report(.tokenDied, milliseconds: wallMilliseconds, fields)
+    }
+  }
+
+  func reportConnected(_ device: DeviceKey, isFirst: Bool) {
+    let fields: () -> [Log.Field] = {
+      [.text("device", device.id.text), .text("environment", device.environment.name)]
+    }
+    for kind in [EventKind.deviceFirstSeen, .deviceConnected]
+    where events.wants(kind) && (isFirst || kind == .deviceConnected) {
+      events.report(kind, milliseconds: wallMilliseconds, fields())
+    }
+  }
+
+  func reportRetired(_ devices: some Sequence<DeviceID>) {
+    guard events.wants(.deviceRetired) else { return }
+    for device in devices {
+      events.report(
+        .deviceRetired, milliseconds: wallMilliseconds, [.text("device", device.text)])
+    }
+  }
+
+  private func topicText(_ topic: TopicKey) -> String {
+    trust.directory.topicText(topic).map { String(decoding: $0, as: UTF8.self) }
+      ?? "app \(topic.app.rawValue)\(topic.suffix.text)"
+  }
+}
+
+/// Reports what is found by looking: certificates that expire soon, and trust data that cannot be read.
+final class WatchedEvents: Sendable {
+  private struct State {
+    var certificates: Set<ExpiryWatch.Entry> = []
+    var isStale = false
+  }
+
+  private let expiries: ExpiryWatch
+  private let loader: TrustLoader
+  private let state = Mutex(State())
+
+  init(_ expiries: ExpiryWatch, _ loader: TrustLoader) {
+    self.expiries = expiries
+    self.loader = loader
+  }
+
+  /// Each certificate is reported once in the life of the process, and trust data each time they become stale.
+  func report(to events: EventSink, nowMilliseconds: Int64) {
+    let expiring = expiries.entries()
+    let stale = loader.staleness
+    let (found, isNewlyStale) = state.withLock { state in
+      let known = state.certificates
+      state.certificates = Set(expiring)
+      defer { state.isStale = stale != nil }
+      return (expiring.filter { !known.contains($0) }, stale != nil && !state.isStale)
+    }
+    for entry in found {
+      events.report(
+        .certificateExpiring, milliseconds: nowMilliseconds,
+        [
+          .text("kind", entry.kind.rawValue), .text("name", entry.name),
+          .text("expires", Log.timestamp(entry.notAfter * 1000)),
+        ])
+    }
+    if isNewlyStale, let stale {
+      events.report(
+        .trustStale, milliseconds: nowMilliseconds,
+        [
+          .text("since", Log.timestamp(stale.sinceMilliseconds)), .text("reason", stale.reason),
+        ])
+    }
+  }
+}

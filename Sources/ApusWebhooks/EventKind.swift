@@ -1,0 +1,37 @@
+/// What a webhook can be told about. The raw values are the names in requests and never change their meaning.
+package enum EventKind: String, Sendable, CaseIterable {
+  /// A notification reached a final state.
+  case notificationFinished = "notification.finished"
+  /// A device token died: its app was removed or reinstalled, or its device retired.
+  case tokenDied = "token.died"
+  /// A device connected for the first time.
+  case deviceFirstSeen = "device.first-seen"
+  case deviceConnected = "device.connected"
+  /// An operator retired a device.
+  case deviceRetired = "device.retired"
+  /// A certificate expires within 30 days.
+  case certificateExpiring = "certificate.expiring"
+  /// Changes of the data directory do not apply, because it cannot be read.
+  case trustStale = "trust.stale"
+}
+
+/// A set of kinds.
+package struct EventKinds: OptionSet, Sendable, Hashable {
+  package let rawValue: UInt32
+
+  package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  package init(_ kinds: some Sequence<EventKind>) {
+    self.init(rawValue: kinds.reduce(0) { $0 | Self.bit($1) })
+  }
+
+  package static let all = EventKinds(EventKind.allCases)
+
+  package func contains(_ kind: EventKind) -> Bool { rawValue & Self.bit(kind) != 0 }
+
+  package var names: [String] { EventKind.allCases.filter(contains).map(\.rawValue) }
+
+  private static func bit(_ kind: EventKind) -> UInt32 {
+    1 << UInt32(EventKind.allCases.firstIndex(of: kind) ?? 0)
+  }
+}

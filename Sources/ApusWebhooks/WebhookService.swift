@@ -1,0 +1,215 @@
+package import ApusDirectory
+package import ApusLog
+import ApusLoop
+import ApusThread
+import Synchronization
+
+/// Writes events to the queue of a data directory, and sends them to its webhooks: a thread for the queue, and one for
+/// each webhook. Without webhooks the first one looks once a second for their file.
+package final class WebhookService: Sendable {
+  /// What is known of a webhook.
+  package struct Facts: Sendable {
+    package var name: String
+    /// Events that were delivered since the start.
+    package var delivered: UInt64
+    /// Failed requests since the start.
+    package var failures: UInt64
+    /// Events of all kinds in the queue that were not delivered yet.
+    package var waiting: UInt64
+  }
+
+  struct Hook: Sendable {
+    var webhook: Webhook
+    var delivery: WebhookDelivery
+    var facts: Facts
+    var isRemoved = false
+    /// Whether a request is on its way.
+    var isSending = false
+  }
+
+  struct State {
+    var queue: EventQueue?
+    var hooks: [String: Hook] = [:]
+    var isStopping = false
+    var isStopped = false
+    /// Events that could not be written since the last ones that were.
+    var unwritten: UInt64 = 0
+  }
+
+  package let sink: EventSink
+  let directory: DataDirectory
+  let log: Log
+  let state = Monitor(State())
+  private let limitBytes: Int
+  private let everySecond: @Sendable (EventSink) -> Void
+
+  private static let flushMilliseconds: Int64 = 100
+  private static let stopMilliseconds: Int64 = 2000
+  /// Exists while a service runs; if it is there at a start, the last one was killed.
+  private var runningFile: String { "\(directory.webhookFolder)/running" }
+
+  /// - Parameters:
+  ///   - megabytes: The most that the queue may have on disk.
+  ///   - everySecond: Reports what nobody else does, on the thread of the queue.
+  package init(
+    _ directory: DataDirectory, sink: EventSink, megabytes: Int, log: Log,
+    everySecond: @escaping @Sendable (EventSink) -> Void
+  ) {
+    self.directory = directory
+    self.sink = sink
+    self.log = log
+    limitBytes = megabytes << 20
+    self.everySecond = everySecond
+  }
+
+  package func start() {
+    startThread { [self] in run() }
+  }
+
+  /// Writes what was reported, and lets requests that are on their way end, for two seconds at most.
+  package func stop() {
+    state.notify { $0.isStopping = true }
+    let deadline = monotonicMilliseconds() + Self.stopMilliseconds
+    state.wait { state in
+      let isQuiet = state.isStopped && !state.hooks.values.contains(where: \.isSending)
+      return isQuiet || monotonicMilliseconds() >= deadline
+        ? .found(()) : .wait(untilMilliseconds: deadline)
+    }
+  }
+
+  package func facts() -> [Facts] {
+    state.withLock { state in
+      let next = state.queue?.next ?? 1
+      return state.hooks.values.map { hook in
+        var facts = hook.facts
+        facts.waiting = next - min(next, hook.delivery.position)
+        return facts
+      }.sorted { $0.name < $1.name }
+    }
+  }
+
+  /// Events that were dropped because the queue was full, since the start.
+  package var droppedCount: UInt64 { state.withLock { $0.queue?.droppedCount ?? 0 } }
+
+  // MARK: The thread of the queue
+
+  private func run() {
+    var stamp: FileStamp?
+    var nextSecond: Int64 = 0
+    while true {
+      let isStopping = state.withLock { $0.isStopping }
+      let now = monotonicMilliseconds()
+      if now >= nextSecond || isStopping {
+        nextSecond = now + 1000
+        let found = FileStamp(directory.webhookFile)
+        if found != stamp {
+          stamp = found
+          reload()
+        }
+        if state.withLock({ !$0.hooks.isEmpty }) { everySecond(sink) }
+      }
+      flush()
+      if isStopping { return finish() }
+      let pause = state.withLock { $0.hooks.isEmpty } ? nextSecond : now + Self.flushMilliseconds
+      state.wait { state in
+        state.isStopping || monotonicMilliseconds() >= pause
+          ? .found(()) : .wait(untilMilliseconds: pause)
+      }
+    }
+  }
+
+  /// Reads the file of webhooks. One that cannot be read changes nothing.
+  private func reload() {
+    let webhooks: [Webhook]
+    do {
+      webhooks = try directory.webhooks()
+      if !webhooks.isEmpty { try openQueue() }
+    } catch {
+      log(.error, "webhooks not changed", .text("reason", "\(error)"))
+      return
+    }
+    let new = state.notify { state in
+      let next = state.queue?.next ?? 1
+      for name in state.hooks.keys where !webhooks.contains(where: { $0.name == name }) {
+        state.hooks[name]?.isRemoved = true
+      }
+      return webhooks.filter { webhook in
+        // A webhook that was removed and added again gets another thread.
+        if let old = state.hooks[webhook.name], !old.isRemoved {
+          state.hooks[webhook.name]?.webhook = webhook
+          return false
+        }
+        let position = directory.webhookState(webhook.name)?.position ?? next
+        state.hooks[webhook.name] = Hook(
+          webhook: webhook, delivery: WebhookDelivery(position: min(position, next)),
+          facts: Facts(name: webhook.name, delivered: 0, failures: 0, waiting: 0))
+        return true
+      }
+    }
+    sink.setKinds(webhooks.reduce(EventKinds()) { $0.union($1.events) })
+    for webhook in new {
+      savePosition(of: webhook.name)
+      let name = webhook.name
+      startThread { [self] in WebhookSender(self, name).run() }
+    }
+  }
+
+  private func openQueue() throws {
+    guard state.withLock({ $0.queue == nil }) else { return }
+    try Files.makeDirectory(directory.webhookFolder)
+    let queue = try EventQueue(folder: directory.webhookFolder, limitBytes: limitBytes)
+    let wasKilled = try !DurableFile.create([], at: runningFile)
+    if wasKilled {
+      let reason = "the service did not shut down; its last events may be missing"
+      try queue.append([
+        WebhookRequest.gap(
+          milliseconds: EventLoop.wallClockMilliseconds(), [.text("reason", reason)])
+      ])
+    }
+    state.notify { $0.queue = queue }
+  }
+
+  /// Writes what was reported.
+  private func flush() {
+    let (events, dropped) = sink.take()
+    guard !events.isEmpty || dropped > 0 else { return }
+    let now = EventLoop.wallClockMilliseconds()
+    let failure = state.notify { state -> String? in
+      state.unwritten += dropped
+      guard state.queue != nil else { return nil }
+      var events = events
+      if state.unwritten > 0 {
+        events.append(
+          WebhookRequest.gap(
+            milliseconds: now,
+            [.number("missed", state.unwritten), .text("reason", "they could not be written")]))
+      }
+      do {
+        try state.queue?.append(events)
+        state.unwritten = 0
+        return nil
+      } catch {
+        state.unwritten += UInt64(events.count)
+        return "\(error)"
+      }
+    }
+    if let failure { log(.error, "events for webhooks not written", .text("reason", failure)) }
+  }
+
+  private func finish() {
+    let names = state.withLock { $0.hooks.filter { !$0.value.isRemoved }.map(\.key) }
+    for name in names { savePosition(of: name) }
+    try? DurableFile.remove(runningFile)
+    state.notify { $0.isStopped = true }
+  }
+
+  // MARK: For senders
+
+  /// Notes how far a webhook is. A failure costs a repetition after the next start.
+  func savePosition(of name: String, error: String? = nil) {
+    guard let hook = state.withLock({ $0.hooks[name] }), !hook.isRemoved else { return }
+    let noted = WebhookState(
+      position: hook.delivery.position, failures: hook.delivery.failures, error: error)
+    try? directory.save(noted, of: name)
+  }
+}

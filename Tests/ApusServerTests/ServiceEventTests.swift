@@ -1,0 +1,84 @@
+import ApusDirectory
+import ApusModel
+import ApusTesting
+import ApusWebhooks
+import ApusWire
+import Foundation
+import Testing
+
+@Suite("What webhooks are told")
+struct ServiceEventTests {
+  private let receiver: WebhookReceiver
+  private let service: TestService
+
+  init() throws {
+    receiver = try WebhookReceiver()
+    let directory = try TestDirectory()
+    try directory.data.add(
+      Webhook(name: "one", url: receiver.url, events: .all, secrets: ["secret"]))
+    service = try TestService(directory)
+    // The service reads the file on a thread of its own.
+    let file = "\(directory.data.webhookFolder)/one.state"
+    for _ in 0..<500 where !Files.exists(file) { usleep(10_000) }
+  }
+
+  private func wait(_ kind: EventKind, count: Int = 1) -> [JSONValue] {
+    func found(_ requests: [WebhookReceiver.Request]) -> [JSONValue] {
+      requests.flatMap(\.events).filter { $0["event"]?.string == kind.rawValue }
+    }
+    return found(receiver.wait { found($0).count >= count })
+  }
+
+  @Test("A device connects, gets a push, removes its app, and is retired")
+  func device() throws {
+    defer { service.stop() }
+    let device = try service.connect()
+    let id = device.device.id.text
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    let first = wait(.deviceFirstSeen)
+    #expect(first.count == 1)
+    #expect(first[0]["device"]?.string == id)
+    #expect(first[0]["environment"]?.string == "production")
+    #expect(wait(.deviceConnected).map { $0["device"]?.string } == [id])
+
+    let provider = try service.provider()
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+      .setting("apns-id", "00000000-0000-4000-8000-000000000007")
+    let stream = try provider.request(headers, body: TestService.payload)
+    try device.acknowledge(try device.notification())
+    #expect(try provider.response(to: stream).status == 200)
+    let finished = try #require(wait(.notificationFinished).first)
+    #expect(finished["apns_id"]?.string == "00000000-0000-4000-8000-000000000007")
+    #expect(finished["state"]?.string == "Delivered to Device")
+    #expect(finished["topic"]?.string == TestDirectory.topic)
+    #expect(finished["device"]?.string == id)
+
+    try device.filter([])
+    try device.settle()
+    let died = try #require(wait(.tokenDied).first)
+    #expect(died["token"]?.string == token)
+    #expect(died["topic"]?.string == TestDirectory.topic)
+    #expect(died["device"]?.string == id)
+
+    device.client.tls.reset()
+    let again = try service.connect(device.device)
+    #expect(wait(.deviceConnected, count: 2).count == 2)
+    again.client.tls.reset()
+    try service.directory.data.retire(device.device.id, nowSeconds: TestDirectory.nowSeconds)
+    #expect(wait(.deviceRetired).map { $0["device"]?.string } == [id])
+    #expect(wait(.deviceFirstSeen).count == 1)
+  }
+
+  @Test("Trust data that cannot be read is reported, once")
+  func stale() throws {
+    defer { service.stop() }
+    let file = service.directory.data.directoryFile
+    let text = try Files.readText(file)
+    try Files.write("[nonsense]\n", to: file, isPrivate: false)
+    let events = wait(.trustStale)
+    #expect(events.count == 1)
+    #expect(events.first?["reason"]?.string?.contains("directory.conf") == true)
+    try Files.write(text, to: file, isPrivate: false)
+  }
+}

@@ -1,0 +1,271 @@
+import ApusDirectory
+import ApusLog
+import ApusLoop
+import ApusTesting
+import ApusTrust
+import ApusWire
+import Foundation
+import Testing
+
+@testable import ApusWebhooks
+
+@Suite("Delivery to webhooks")
+struct WebhookServiceTests {
+  private let directory: TestDirectory
+  private let receiver: WebhookReceiver
+  private let sink = EventSink()
+  private var data: DataDirectory { directory.data }
+
+  init() throws {
+    directory = try TestDirectory()
+    receiver = try WebhookReceiver()
+  }
+
+  private func hook(
+    _ name: String = "one", events: EventKinds = .all, secrets: [String] = ["secret"]
+  ) -> Webhook {
+    Webhook(name: name, url: receiver.url, events: events, secrets: secrets)
+  }
+
+  private func start(megabytes: Int = 1) -> WebhookService {
+    let service = WebhookService(
+      data, sink: sink, megabytes: megabytes, log: Log(minimumLevel: .error, sink: { _ in })
+    ) { _ in }
+    service.start()
+    return service
+  }
+
+  private func waitUntil(_ condition: () throws -> Bool) rethrows -> Bool {
+    for _ in 0..<500 {
+      if try condition() { return true }
+      usleep(20_000)
+    }
+    return false
+  }
+
+  /// Reports events with the numbers as their devices.
+  private func report(_ numbers: Range<Int>, _ kind: EventKind = .deviceConnected) {
+    for number in numbers {
+      sink.report(kind, milliseconds: 1_700_000_000_000, [.number("number", number)])
+    }
+  }
+
+  private func numbers(_ requests: [WebhookReceiver.Request]) -> [Int] {
+    requests.flatMap(\.events).compactMap { $0["number"]?.integer.map(Int.init) }
+  }
+
+  @Test("Without a webhook no event is wanted, and nothing is written")
+  func none() throws {
+    let service = start()
+    #expect(!sink.wants(.deviceConnected))
+    report(0..<5)
+    service.stop()
+    #expect(!Files.exists(data.webhookFolder))
+  }
+
+  @Test("Events arrive in order, in signed batches")
+  func batches() throws {
+    try data.add(hook())
+    let service = start()
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    report(0..<350)
+    let requests = receiver.wait { numbers($0).count >= 350 }
+    #expect(numbers(requests) == Array(0..<350))
+    #expect(requests.allSatisfy { $0.events.count <= 100 })
+    for request in requests {
+      let time = request.signature.split(separator: ",")[0].dropFirst(2)
+      let signed = Array("\(time).".utf8) + request.body
+      let key = Array("secret".utf8)
+      #expect(
+        request.signature == "t=\(time),v1=\(HMACSHA256.digest(of: signed.span, key: key.span).hex)"
+      )
+    }
+    let first = try #require(requests.first?.events.first)
+    #expect(first["id"]?.integer == 1)
+    #expect(first["event"]?.string == "device.connected")
+    #expect(first["time"]?.string == "2023-11-14T22:13:20.000Z")
+    service.stop()
+    #expect(service.facts().map(\.delivered) == [350])
+  }
+
+  @Test("A webhook gets only the events that it wants")
+  func filtered() throws {
+    try data.add(hook(events: EventKinds([.tokenDied])))
+    let service = start()
+    #expect(waitUntil { sink.wants(.tokenDied) })
+    #expect(!sink.wants(.deviceConnected))
+    try data.add(hook("two", events: EventKinds([.deviceConnected])))
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    report(0..<3)
+    report(3..<4, .tokenDied)
+    let requests = receiver.wait { numbers($0).count >= 4 }
+    for request in requests {
+      let text = String(decoding: request.body, as: UTF8.self)
+      let kinds = Set(request.events.compactMap { $0["event"]?.string })
+      #expect(
+        kinds == (text.hasPrefix(#"{"webhook":"one""#) ? ["token.died"] : ["device.connected"]))
+    }
+    #expect(waitUntil { service.facts().allSatisfy { $0.waiting == 0 } })
+    service.stop()
+  }
+
+  @Test(
+    "A failed request is repeated with the same events first, and noted", arguments: [500, 302])
+  func repeated(status: Int) throws {
+    try data.add(hook())
+    receiver.answer(status)
+    let service = start()
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    report(0..<2)
+    _ = receiver.wait { !$0.isEmpty }
+    #expect(waitUntil { data.webhookState("one")?.error == "the receiver answered \(status)" })
+    report(2..<4)
+    let requests = receiver.wait { numbers($0).count >= 6 }
+    let all = numbers(requests)
+    #expect(all.prefix(2) == [0, 1])
+    #expect(all.suffix(4) == [0, 1, 2, 3])
+    #expect(waitUntil { data.webhookState("one")?.error == nil })
+    service.stop()
+    #expect(service.facts().map(\.failures) == [1])
+  }
+
+  @Test(
+    "What was not delivered is delivered after a restart, from another start of the receiver on")
+  func restart() throws {
+    try data.add(hook())
+    receiver.answer(503)
+    let service = start()
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    report(0..<3)
+    _ = receiver.wait { !$0.isEmpty }
+    service.stop()
+    let again = start()
+    let requests = receiver.wait { numbers($0).count >= 6 }
+    #expect(numbers(requests) == [0, 1, 2, 0, 1, 2])
+    again.stop()
+    // Delivered events are not repeated, and a regular stop leaves no gap.
+    let third = start()
+    #expect(waitUntil { third.facts().map(\.waiting) == [0] })
+    third.stop()
+    #expect(numbers(receiver.requests).count == 6)
+    #expect(!receiver.requests.flatMap(\.events).contains { $0["event"]?.string == "gap" })
+  }
+
+  @Test("After a kill, webhooks are told that events may be missing")
+  func killed() throws {
+    try data.add(hook(events: EventKinds([.tokenDied])))
+    try Files.makeDirectory(data.webhookFolder)
+    _ = try DurableFile.create([], at: "\(data.webhookFolder)/running")
+    try data.save(WebhookState(position: 1), of: "one")
+    let service = start()
+    let requests = receiver.wait { !$0.isEmpty }
+    service.stop()
+    let event = try #require(requests.first?.events.first)
+    #expect(event["event"]?.string == "gap")
+    #expect(event["reason"]?.string?.contains("did not shut down") == true)
+  }
+
+  @Test("A queue that is full drops the oldest events, and tells how many")
+  func full() throws {
+    try data.add(hook())
+    receiver.answer(503, 503)
+    let service = start(megabytes: 1)
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    let text = String(repeating: "x", count: 20_000)
+    for number in 0..<120 {
+      sink.report(
+        .deviceConnected, milliseconds: 0, [.number("number", number), .text("text", text)])
+      if number % 10 == 0 { usleep(110_000) }
+    }
+    let requests = receiver.wait { numbers($0).last == 119 }
+    let all = requests.flatMap(\.events)
+    // While requests fail, more are dropped, and the next gap says so.
+    let gap = try #require(all.lastIndex { $0["event"]?.string == "gap" })
+    #expect(try #require(all[gap]["missed"]?.integer) > 20)
+    // The first number is 0, and the first id 1: the event behind the gap has the gap's id as its number.
+    let next = Int(try #require(all[gap]["id"]?.integer))
+    #expect(
+      all[(gap + 1)...].compactMap { $0["number"]?.integer.map(Int.init) } == Array(next..<120))
+    #expect(service.droppedCount > 20)
+    service.stop()
+  }
+
+  @Test("While a secret is rotated, both sign")
+  func rotation() throws {
+    try data.add(hook(secrets: ["older"]))
+    let service = start()
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    let secret = try #require(try data.rotateWebhook("one", isFinish: false))
+    #expect(
+      waitUntil {
+        report(0..<1)
+        usleep(200_000)
+        return receiver.requests.last?.signature.split(separator: ",").count == 3
+      })
+    let request = try #require(receiver.requests.last)
+    let time = request.signature.split(separator: ",")[0].dropFirst(2)
+    #expect(
+      request.signature
+        == WebhookSignature.text(
+          body: request.body, secrets: [secret, "older"],
+          nowSeconds: try #require(Int64(time))))
+    service.stop()
+  }
+
+  @Test("A removed webhook gets nothing more, and one that is added gets what happens then")
+  func removed() throws {
+    try data.add(hook())
+    let service = start()
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    report(0..<1)
+    _ = receiver.wait { numbers($0).count >= 1 }
+    try data.removeWebhook("one")
+    #expect(waitUntil { !sink.wants(.deviceConnected) })
+    report(1..<2)
+    try data.add(hook())
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    report(2..<3)
+    #expect(numbers(receiver.wait { numbers($0).contains(2) }) == [0, 2])
+    service.stop()
+  }
+
+  @Test("A receiver that does not answer delays neither events nor the shutdown")
+  func hanging() throws {
+    let other = try WebhookReceiver()
+    try data.add(hook())
+    try data.add(Webhook(name: "two", url: other.url, events: .all, secrets: ["secret"]))
+    receiver.hang(true)
+    let service = start()
+    #expect(waitUntil { service.facts().count == 2 })
+    report(0..<1)
+    _ = receiver.wait { !$0.isEmpty }
+    report(1..<2)
+    #expect(numbers(other.wait { numbers($0).count >= 2 }) == [0, 1])
+    let start = ContinuousClock.now
+    service.stop()
+    #expect(ContinuousClock.now - start < .seconds(10))
+    receiver.hang(false)
+  }
+
+  @Test("The signature is HMAC-SHA256 of time, full stop and body")
+  func signature() {
+    // From Python: hmac.new(b"secret", b"1700000000.{}", "sha256").
+    let text = WebhookSignature.text(
+      body: Array("{}".utf8), secrets: ["secret", "older"], nowSeconds: 1_700_000_000)
+    #expect(
+      text == "t=1700000000"
+        + ",v1=b8569b78799ff9e3cbff0fc2d63a33a2b57f3282abd07c37ae5e8e7d79a5f163"
+        + ",v1=c6476987e659639c112c6200be08d9540007354badac82e98ad84591a0f04063")
+  }
+
+  @Test("A test event tells whether the receiver accepts it")
+  func test() throws {
+    #expect(hook().test(nowMilliseconds: 0) == nil)
+    #expect(receiver.requests.first?.events.first?["event"]?.string == "test")
+    receiver.answer(401)
+    #expect(hook().test(nowMilliseconds: 0) == "the receiver answered 401")
+    receiver.stop()
+    let closed = Webhook(name: "x", url: "http://127.0.0.1:1/", events: .all, secrets: ["s"])
+    #expect(closed.test(nowMilliseconds: 0)?.isEmpty == false)
+  }
+}
