@@ -203,7 +203,9 @@ let package = Package(
       ]),
     .testTarget(
       name: "InteropTests", dependencies: ["apus", "apus-bench"],
-      exclude: ["Senders", "requirements.txt", "requirements-python2.txt"], swiftSettings: common),
+      exclude: [
+        "Senders", "haproxy.py", "requirements.txt", "requirements-python2.txt",
+      ], swiftSettings: common),
     tests(
       "ApusClientTests",
       [

@@ -15,6 +15,7 @@ targets() {
 binary ApusModel ApusWire
 courier ApusModel ApusWire
 json ApusModel ApusWire
+proxy ApusModel ApusWire
 token ApusModel ApusWire ApusTrust
 topics ApusModel ApusWire ApusTrust
 certificate ApusModel ApusWire ApusTrust

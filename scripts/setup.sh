@@ -28,6 +28,7 @@ build_packages=(
 test_packages=(
   "openssl:the reference that TLS and certificates are tested against"
   "sslscan:checks what each listener offers"
+  "haproxy:relays connections to the service (Debian starts it without a port)"
   "python3:runs the third-party APNs clients of the interoperability tests"
   "python3-venv:keeps those clients out of the system's Python"
   "chromium:opens the console's page"

@@ -10,6 +10,8 @@ extension Log {
     case handshakeTimedOut
     case handshakeMadeRoom
     case connectionRefused
+    case proxyUnknown
+    case proxyHeaderRefused
     case descriptorsUsedUp
     case untrustedTooLong
     case peerDoesNotRead
@@ -46,6 +48,8 @@ extension Log {
       case .handshakeTimedOut: "handshake timed out"
       case .handshakeMadeRoom: "half-open handshake ended to make room"
       case .connectionRefused: "connection refused"
+      case .proxyUnknown: "connection refused, not from a proxy"
+      case .proxyHeaderRefused: "connection refused, its proxy does not name the client"
       case .descriptorsUsedUp: "connections refused, no descriptor is free"
       case .untrustedTooLong: "provider without credential ended"
       case .peerDoesNotRead: "peer does not read"

@@ -44,6 +44,23 @@ package struct SocketAddress: Hashable, Sendable {
     SocketAddress(family: .ipv6, port: port, high: 0, low: 1)
   }
 
+  /// The address that a number says.
+  package static func ipv4(_ number: UInt32, port: UInt16) -> SocketAddress {
+    SocketAddress(family: .ipv4, port: port, high: 0, low: UInt64(number))
+  }
+
+  /// The address that two halves of a big-endian number say.
+  package static func ipv6(high: UInt64, low: UInt64, port: UInt16) -> SocketAddress {
+    SocketAddress(family: .ipv6, port: port, high: high, low: low)
+  }
+
+  /// Whether both are of one family, and their first `bitCount` bits are equal. The ports do not matter.
+  func shares(firstBits bitCount: Int, with other: SocketAddress) -> Bool {
+    guard family == other.family else { return false }
+    let difference = UInt128(high ^ other.high) << 64 | UInt128(low ^ other.low)
+    return difference >> ((family == .ipv4 ? 32 : 128) - bitCount) == 0
+  }
+
   /// Whether it is 127.0.0.1 or ::1, which other machines cannot reach.
   package var isThisMachine: Bool {
     self == .loopbackIPv4(port: port) || self == .loopbackIPv6(port: port)

@@ -46,4 +46,8 @@ extension Limits {
   /// Bytes from untrusted peers that an acceptor processes in one turn of its loop. A provider's first request, with
   /// its token, has 600; at most 85 frames fit, which cost about 0.1 ms.
   public static let untrustedTurnBytes = 1024
+  /// Bytes of a line in which a proxy names the client, with its end (proxy-protocol.txt, section 2.1).
+  public static let proxyLineBytes = 107
+  /// Bytes of a binary header in which a proxy names the client: 16, and 4,096 for addresses and further information.
+  public static let proxyHeaderBytes = 16 + 4096
 }

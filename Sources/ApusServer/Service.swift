@@ -230,8 +230,10 @@ package final class Service {
   /// Commands find the listeners by it; without it they use their defaults.
   private func announceAddresses() {
     let data = DataDirectory(path: configuration.dataDirectory)
+    // Commands send no PROXY header.
+    let direct = zip(configuration.openListeners, listeners).filter { $0.0.proxies == nil }
     let addresses = ServiceAddresses(
-      listeners: listeners.flatMap { listener in
+      listeners: direct.flatMap { _, listener in
         listener.addresses.map { .init(listener.kind, listener.environment, $0) }
       }, names: data.serverNames, process: getpid())
     do throws(FileError) {
@@ -263,7 +265,7 @@ package final class Service {
     var listener = ServiceListener(
       kind: configured.kind, environment: configured.environment,
       context: context, authorities: trust.authorities(of: configured.kind),
-      addresses: configured.addresses, rules: configured.rules)
+      addresses: configured.addresses, rules: configured.rules, proxies: configured.proxies)
     // Sockets with SO_REUSEPORT would share the address with those of another service of the same user.
     for address in configured.addresses
     where workers.count > 1 && configuration.inheritedSockets[address] == nil {

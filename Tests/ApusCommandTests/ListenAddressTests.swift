@@ -59,16 +59,16 @@ struct ListenAddressTests {
     arguments: [
       (
         "gateway", "1,2+confrim",
-        "has +confrim, which is not one of +legacy-tls, +confirm, +strict, +lenient; "
+        "has +confrim, which is not one of +legacy-tls, +confirm, +strict, +lenient, +proxy; "
           + "did you mean +confirm?"
       ),
       (
         "gateway", "1+fast",
-        "has +fast, which is not one of +legacy-tls, +confirm, +strict, +lenient"
+        "has +fast, which is not one of +legacy-tls, +confirm, +strict, +lenient, +proxy"
       ),
       (
         "gateway", "1+Strict",
-        "has +Strict, which is not one of +legacy-tls, +confirm, +strict, +lenient; "
+        "has +Strict, which is not one of +legacy-tls, +confirm, +strict, +lenient, +proxy; "
           + "did you mean +strict?"
       ),
       (
@@ -90,26 +90,27 @@ struct ListenAddressTests {
       ),
       (
         "feedback", "1+confirm",
-        "has +confirm, which only gateway listeners accept; this one accepts +legacy-tls"
+        "has +confirm, which only gateway listeners accept; this one accepts +legacy-tls, +proxy"
       ),
       (
         "feedback-development", "1+legacy-tls+lenient",
-        "has +lenient, which only gateway listeners accept; this one accepts +legacy-tls"
+        "has +lenient, which only gateway listeners accept; this one accepts +legacy-tls, +proxy"
       ),
-      ("feedback", "1+legacy", "has +legacy, which is not +legacy-tls"),
+      ("feedback", "1+legacy", "has +legacy, which is not one of +legacy-tls, +proxy"),
       (
         "feedback", "1+legcy-tls",
-        "has +legcy-tls, which is not +legacy-tls; did you mean +legacy-tls?"
+        "has +legcy-tls, which is not one of +legacy-tls, +proxy; did you mean +legacy-tls?"
       ),
       (
         "http2", "127.0.0.1:1+strict",
-        "has +strict, which only gateway listeners accept; leave it out"
+        "has +strict, which only gateway listeners accept; this one accepts +proxy"
       ),
       (
         "courier-development", "1+legacy-tls",
-        "has +legacy-tls, which only gateway and feedback listeners accept; leave it out"
+        "has +legacy-tls, which only gateway and feedback listeners accept; "
+          + "this one accepts +proxy"
       ),
-      ("courier", "1+fast", "has +fast, but this listener accepts no modifiers; leave it out"),
+      ("courier", "1+fast", "has +fast, which is not +proxy"),
     ])
   func mistakes(listener: String, text: String, expected: String) {
     #expect(
@@ -121,14 +122,29 @@ struct ListenAddressTests {
   func allowed() throws {
     for modifier in ListenModifier.allCases {
       for (listener, takes) in [
-        ("http2", false), ("http2-development", false), ("courier", false),
-        ("courier-development", false), ("gateway", true), ("gateway-development", true),
-        ("feedback", modifier == .legacyTLS), ("feedback-development", modifier == .legacyTLS),
+        ("http2", modifier == .proxy), ("http2-development", modifier == .proxy),
+        ("courier", modifier == .proxy), ("courier-development", modifier == .proxy),
+        ("gateway", true), ("gateway-development", true),
+        ("feedback", [.legacyTLS, .proxy].contains(modifier)),
+        ("feedback-development", [.legacyTLS, .proxy].contains(modifier)),
       ] {
         let failure = failure("serve --\(listener)-listen 127.0.0.1:1\(modifier.text)")
         #expect((failure == nil) == takes, "\(listener) \(modifier.text)")
       }
     }
+  }
+
+  @Test(
+    "Proxies are numeric addresses, each with the number of bits that count, or all of them",
+    arguments: [
+      ("10.0.0.7", ["10.0.0.7"]), ("10.0.0.0/8,::1", ["10.0.0.0/8", "::1"]),
+      ("[2001:db8::]/32", ["2001:db8::/32"]), ("0.0.0.0/0", ["0.0.0.0/0"]),
+      ("2001:db8::1/128", ["2001:db8::1/128"]), ("", nil), ("10.0.0.7,", nil), ("proxy", nil),
+      ("10.0.0.0/33", nil), ("::/129", nil), ("10.0.0.0/", nil), ("10.0.0.0/+8", nil),
+      ("10.0.0.7:80", nil), ("10.0.0.0/8/8", nil), ("10.0.0/8", nil),
+    ] as [(String, [String]?)])
+  func ranges(text: String, expected: [String]?) {
+    #expect((try? ValueSyntax<[String]>.addressRanges.read(text)) == expected)
   }
 
   @Test(

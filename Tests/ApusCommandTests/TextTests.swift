@@ -147,11 +147,15 @@ struct TextTests {
     let offered = Dictionary(
       uniqueKeysWithValues: Program.apus.options.filter { $0.group == .listeners }
         .map { ($0.flag, $0.completion) })
-    #expect(offered["--http2-listen"] == .words(["off"]))
-    #expect(offered["--feedback-development-listen"] == .words(["off", "2296+legacy-tls"]))
+    #expect(offered["--http2-listen"] == .words(["off", "2197+proxy"]))
+    #expect(
+      offered["--feedback-development-listen"]
+        == .words(["off", "2296+legacy-tls", "2296+proxy"]))
     #expect(
       offered["--gateway-listen"]
-        == .words(["off", "2195+legacy-tls", "2195+confirm", "2195+strict", "2195+lenient"]))
+        == .words([
+          "off", "2195+legacy-tls", "2195+confirm", "2195+strict", "2195+lenient", "2195+proxy",
+        ]))
   }
 
   @Test("The overview lists every command and every exit code")

@@ -206,17 +206,18 @@ struct TableTests {
   }
 
   @Test("The service's defaults match its documentation")
-  func ports() {
-    let ports = [
+  func defaults() {
+    let defaults = [
       "--http2-listen": "2197", "--http2-development-listen": "2198", "--courier-listen": "5223",
       "--courier-development-listen": "5224", "--gateway-listen": "2195",
       "--gateway-development-listen": "2295", "--feedback-listen": "2196",
       "--feedback-development-listen": "2296", "--admin": "unix", "--admin-listen": "off",
       "--port": "2197", "--courier-port": "5223", "--gateway-port": "2195",
       "--feedback-port": "2196", "--console-port": "2190",
+      "--proxy-from": "127.0.0.0/8,::1",
     ]
     for option in Program.apus.options where option.group == .listeners {
-      #expect(option.defaultText == ports[option.flag])
+      #expect(option.defaultText == defaults[option.flag])
     }
   }
 }

@@ -72,7 +72,7 @@ final class SteppedBench {
 
   init(
     _ kind: ListenerKind, _ directory: TestDirectory? = nil, store: MemoryStore = MemoryStore(),
-    enrolment: EnrolmentQueue? = nil
+    enrolment: EnrolmentQueue? = nil, proxies: [AddressRange]? = nil, capacity: Int = .max
   ) throws {
     let directory = try directory ?? TestDirectory()
     self.directory = directory
@@ -83,6 +83,7 @@ final class SteppedBench {
       configuration: configuration, store: store,
       order: try AcceptanceOrder(store: store) { _ in }, audit: audit,
       expiries: ExpiryWatch(log: configuration.log))
+    shared.gate = ConnectionGate(capacity: capacity)
     shared.enrolment = enrolment
     let trust = try directory.data.trust(generation: 1, allowsES512: false)
     loop = EventLoop(name: "stepped", simulated: network)
@@ -98,7 +99,7 @@ final class SteppedBench {
       context: try contexts.context(
         for: ListenerConfiguration(kind: kind, environment: .production, addresses: []),
         trusting: authorities),
-      authorities: authorities, addresses: [], rules: .standard)
+      authorities: authorities, addresses: [], rules: .standard, proxies: proxies)
   }
 
   deinit { worker.dismantle() }

@@ -40,17 +40,19 @@ final class Installation {
 
   /// Starts the service, on the same ports as before if it has run already.
   ///
-  /// - Parameter gateway, feedback: The modifiers of these listeners, such as "+legacy-tls+confirm".
+  /// - Parameters:
+  ///   - gateway, feedback: The modifiers of these listeners, such as "+legacy-tls+confirm".
+  ///   - direct: Those of the listeners for providers and devices.
   func start(
-    _ extra: [String] = [], gateway: String = "", feedback: String = "",
+    _ extra: [String] = [], gateway: String = "", feedback: String = "", direct: String = "",
     environment: [String: String] = [:]
   ) throws {
     let service = try Companion(
       apus,
       [
         "serve", "--data", directory.path, "--json", "--log-level", "warning",
-        "--http2-listen", "127.0.0.1:\(providerPort)", "--courier-listen",
-        "127.0.0.1:\(courierPort)", "--http2-development-listen", "off",
+        "--http2-listen", "127.0.0.1:\(providerPort)\(direct)", "--courier-listen",
+        "127.0.0.1:\(courierPort)\(direct)", "--http2-development-listen", "off",
         "--courier-development-listen", "off", "--gateway-listen",
         "127.0.0.1:\(gatewayPort)\(gateway)", "--feedback-listen",
         "127.0.0.1:\(feedbackPort)\(feedback)", "--gateway-development-listen", "off",

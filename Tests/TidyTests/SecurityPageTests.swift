@@ -80,6 +80,7 @@ struct SecurityPageTests {
     "descriptors reserved for store and administration": [Limits.reservedDescriptors],
     "timed-out connections ended in a turn of a loop": [Limits.duePerTurn],
     "time for a TLS handshake": [Limits.handshakeSeconds],
+    "bytes of a proxy's header": [Limits.proxyLineBytes, Limits.proxyHeaderBytes],
     "handshakes continued in a turn of an acceptor": [Limits.handshakesPerTurn],
     "handshakes of an acceptor that wait for their peers":
       [Limits.handshakesHalfOpen] + share(Limits.untrustedPerFreeOfEnvironment)

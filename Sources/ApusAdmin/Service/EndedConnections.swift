@@ -2,6 +2,8 @@
 package enum ConnectionLimit: String, Sendable, CaseIterable {
   /// The peer took too long for the TLS handshake.
   case handshakeTime = "handshake_time"
+  /// A connection to an address for proxies came from none, or did not begin with a valid header.
+  case proxy
   /// The peer owed a step of its handshake, and others waited to begin theirs.
   case halfOpen = "half_open"
   /// The peer did not prove who it is in time.

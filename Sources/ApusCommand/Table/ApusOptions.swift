@@ -102,25 +102,33 @@ package enum ApusOptions {
     "--courier-development-listen", port: 5224, help: "Listener for devices, development.")
 
   package static let gatewayListen = listener(
-    "--gateway-listen", port: 2195, allowed: Set(ListenModifier.allCases),
+    "--gateway-listen", port: 2195, allowed: ListenModifier.ofGateways,
     help: "Listener for legacy senders (binary interface), production.")
   package static let gatewayDevelopmentListen = listener(
-    "--gateway-development-listen", port: 2295, allowed: Set(ListenModifier.allCases),
+    "--gateway-development-listen", port: 2295, allowed: ListenModifier.ofGateways,
     help: "Listener for legacy senders, development.")
   package static let feedbackListen = listener(
-    "--feedback-listen", port: 2196, allowed: [.legacyTLS],
+    "--feedback-listen", port: 2196, allowed: ListenModifier.ofFeedback,
     help: "Feedback service for legacy senders, production.")
   package static let feedbackDevelopmentListen = listener(
-    "--feedback-development-listen", port: 2296, allowed: [.legacyTLS],
+    "--feedback-development-listen", port: 2296, allowed: ListenModifier.ofFeedback,
     help: "Feedback service for legacy senders, development.")
 
   private static func listener(
-    _ flag: String, port: UInt16, allowed: Set<ListenModifier> = [], help: String
+    _ flag: String, port: UInt16, allowed: Set<ListenModifier> = ListenModifier.ofOthers,
+    help: String
   ) -> Option<ListenAddresses> {
     Option(
       flag, .listen(port: port, allowed: allowed), in: [Verb.serve], group: .listeners,
       default: "\(port)", help: help)
   }
+
+  package static let proxyFrom = Option(
+    "--proxy-from", .addressRanges, in: [Verb.serve], group: .listeners,
+    default: "127.0.0.0/8,::1",
+    help:
+      "The proxies that may connect to addresses with +proxy, separated by commas. They are believed, whatever "
+      + "address they say that a client has.")
 
   package static let workers = Option(
     "--workers", .integer("N", 0...256), in: [Verb.serve], group: .service, default: "0",
@@ -315,6 +323,7 @@ package enum ApusOptions {
       courierListen.description, courierDevelopmentListen.description,
       gatewayListen.description, gatewayDevelopmentListen.description,
       feedbackListen.description, feedbackDevelopmentListen.description,
+      proxyFrom.description,
       workers.description, noInBandCertificates.description, allowES512.description,
       compactTLS.description,
       unregisterGrace.description, linger.description, tokenRate.description,

@@ -5,6 +5,13 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
   case confirm
   case strict
   case lenient
+  case proxy
+
+  /// Of gateway listeners, which accept all.
+  static let ofGateways = Set(allCases)
+  static let ofFeedback: Set<ListenModifier> = [.legacyTLS, .proxy]
+  /// Of listeners for providers and devices.
+  static let ofOthers: Set<ListenModifier> = [.proxy]
 
   /// With the leading plus.
   package var text: String { "+\(rawValue)" }
@@ -19,13 +26,17 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
     switch self {
     case .strict: .lenient
     case .lenient: .strict
-    case .legacyTLS, .confirm: nil
+    case .legacyTLS, .confirm, .proxy: nil
     }
   }
 
   /// The listeners that take it, as an error names them.
   private var owners: String {
-    self == .legacyTLS ? "gateway and feedback listeners" : "gateway listeners"
+    switch self {
+    case .legacyTLS: "gateway and feedback listeners"
+    case .confirm, .strict, .lenient: "gateway listeners"
+    case .proxy: "listeners of the service"
+    }
   }
 
   package var help: String {
@@ -49,6 +60,11 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
     case .lenient:
       """
       Skip undefined items of a frame, and accept any payload unchanged. Gateway listeners only.
+      """
+    case .proxy:
+      """
+      Accept connections only from the proxies of --proxy-from, each of which must name its client first, in a header \
+      of the PROXY protocol (version 1 or 2). Limits, log and console then show the client's address. All listeners.
       """
     }
   }

@@ -132,7 +132,7 @@ extension Verb {
       output is {"event":"ready", ...} and has the bound addresses.
       """,
       """
-      An address of a gateway or feedback listener may end with modifiers, which apply to that address only: \
+      An address may end with modifiers, which apply to that address only: \
       `2195,10.0.0.7:3195+legacy-tls+confirm`.
       """,
       """

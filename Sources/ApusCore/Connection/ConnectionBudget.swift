@@ -57,9 +57,12 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
   package func untrustedCount(of site: Site) -> Int { bySite[site, default: 0] }
 
   /// Counts one more untrusted connection; false, without counting it, if there is no room.
-  package mutating func accept(from site: Site, listener: Listener) -> Bool {
+  ///
+  /// - Parameter site: Nil for a connection of a proxy that has not named the client yet: it counts for no site, since
+  ///   that of the proxy would hold them all.
+  package mutating func accept(from site: Site?, listener: Listener) -> Bool {
     let free = freeCount
-    let held = bySite[site, default: 0]
+    let held = site.map(untrustedCount) ?? 0
     let share =
       held == 0 ? Limits.untrustedFirstPerFreeOfListener : Limits.untrustedPerFreeOfListener
     // Divided instead of multiplied: the capacity may be unbounded, so a product could overflow.
@@ -67,17 +70,30 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
       byListener[listener, default: 0] / share < free,
       byEnvironment[listener.environment, default: 0] / (2 * share) < free
     else { return false }
-    untrustedCount += 1
-    bySite[site, default: 0] += 1
-    byListener[listener, default: 0] += 1
-    byEnvironment[listener.environment, default: 0] += 1
+    count(site, listener)
     return true
   }
 
-  private mutating func forget(_ site: Site, _ listener: Listener) {
+  /// Counts a connection for `site` that was counted for none; false, and it remains so, if there is no room.
+  package mutating func assign(_ site: Site, listener: Listener) -> Bool {
+    forget(nil, listener)
+    if accept(from: site, listener: listener) { return true }
+    count(nil, listener)
+    return false
+  }
+
+  private mutating func count(_ site: Site?, _ listener: Listener) {
+    untrustedCount += 1
+    byListener[listener, default: 0] += 1
+    byEnvironment[listener.environment, default: 0] += 1
+    if let site { bySite[site, default: 0] += 1 }
+  }
+
+  private mutating func forget(_ site: Site?, _ listener: Listener) {
     untrustedCount -= 1
     byListener[listener, default: 0] -= 1
     byEnvironment[listener.environment, default: 0] -= 1
+    guard let site else { return }
     let left = bySite[site, default: 0] - 1
     // Only sites with connections are stored, so the descriptors bound the table.
     bySite[site] = left > 0 ? left : nil
@@ -108,8 +124,10 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
 
   /// A connection ended.
   ///
-  /// - Parameter holder: As when it became trusted; nil if it did not.
-  package mutating func close(_ site: Site, listener: Listener, holder: ConnectionHolder?) {
+  /// - Parameters:
+  ///   - site: As when it was counted.
+  ///   - holder: As when it became trusted; nil if it did not.
+  package mutating func close(_ site: Site?, listener: Listener, holder: ConnectionHolder?) {
     guard let holder else { return forget(site, listener) }
     trustedCount -= 1
     guard case .provider(let team) = holder else { return }

@@ -7,7 +7,9 @@ extension Connection {
   private static let readsPerTurn = 4
 
   func socketReadable() {
-    if stage == .handshaking { return shakeHands() }
+    if stage == .handshaking {
+      return untrusted.awaitsProxyHeader ? readProxyHeader() : shakeHands()
+    }
     if mayRead() { read(times: isTrusted ? Self.readsPerTurn : 1) }
   }
 

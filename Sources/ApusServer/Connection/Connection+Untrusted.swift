@@ -68,6 +68,9 @@ extension Connection {
   }
 
   private func takeStep() {
+    // What the client sent right behind the proxy's header.
+    let first = untrusted.takeWaiting()
+    guard first.isEmpty else { return unsafe first.withUnsafeBytes { unsafe takeFlight($0) } }
     let buffer = unsafe receiveBuffer
     switch unsafe socket.read(into: buffer) {
     case .bytes(let count):
@@ -118,6 +121,7 @@ extension Connection {
     context.ended.count(limit)
     logLimited(.info, kind) {
       [.text("peer", peer.description), .text("listener", listener.name)]
+        + (untrusted.awaitsProxyHeader ? [.text("reason", "no PROXY header came")] : [])
     }
     abort()
   }

@@ -20,7 +20,8 @@ final class Connection: SocketHandler {
   let listener: ServiceListener
   /// Its place in the table.
   let entry: DeadlineWheel.Entry
-  let peer: SocketAddress
+  /// The client; the proxy itself until it has named the client.
+  private(set) var peer: SocketAddress
   let tls: TLSConnection
   /// When it was accepted, on the clock that all loops share: of two connections of a device the later one is newer.
   let acceptedMilliseconds: UInt64
@@ -62,6 +63,8 @@ final class Connection: SocketHandler {
   }
 
   var slot: Int32 { entry.slot }
+  /// Whose address the gate counts it for; nil for none.
+  var countedPeer: SocketAddress? { untrusted.awaitsProxyHeader ? nil : peer }
   var unsentByteCount: Int { unsent.count }
 
   var isOpen: Bool { stage.isOpen }
@@ -151,6 +154,12 @@ final class Connection: SocketHandler {
     guard let driver else { return close() }
     self.driver = driver
     watch()
+  }
+
+  /// The proxy has named the client in a header of `byteCount` bytes.
+  func identify(_ client: SocketAddress, headerByteCount: Int) {
+    peer = client
+    untrusted.proxyHeaderEnded(atByte: headerByteCount)
   }
 
   /// From now on the gate counts it for `holder`.

@@ -62,7 +62,11 @@ protocol ConnectionHost: AnyObject {
   // MARK: Coming and going
 
   func accept(_ descriptor: Int32, _ peer: SocketAddress, _ listener: ServiceListener) {
-    guard makeRoom(for: peer, listener) else {
+    let gate = context.gate
+    let isProxied = listener.proxies != nil
+    guard isAllowed(peer, listener),
+      makeRoom(for: peer, { gate.accept(from: isProxied ? nil : peer, at: listener) })
+    else {
       Glibc.close(descriptor)
       return
     }
@@ -78,28 +82,61 @@ protocol ConnectionHost: AnyObject {
         table: self, listener: listener, entry: slot,
         socket: try Socket(adopting: descriptor, loop: context.loop), peer: peer, tls: tls,
         acceptedMilliseconds: context.loop.nowMilliseconds)
+      if isProxied { connection.untrusted.awaitProxyHeader() }
       insert(connection)
       untrusted.append(connection, self)
       watch(connection)
     } catch {
-      context.gate.close(peer, at: listener, holder: nil)
+      gate.close(isProxied ? nil : peer, at: listener, holder: nil)
       refuse(slot, peer, error)
     }
   }
 
-  /// Counts a new connection. If its address holds too many untrusted ones, the oldest of them makes room: a valid peer
-  /// behind that address only needs to be faster than those that come after it.
-  private func makeRoom(for peer: SocketAddress, _ listener: ServiceListener) -> Bool {
-    let gate = context.gate
-    if gate.accept(from: peer, at: listener) { return true }
-    listening.noteCrowded()
-    if let oldest = untrusted.oldest(of: peer.site, self) {
-      gate.noteEvicted()
-      oldest.abort()
-      if gate.accept(from: peer, at: listener) { return true }
+  /// Whether the peer may connect at all: only proxies may tell who their clients are.
+  private func isAllowed(_ peer: SocketAddress, _ listener: ServiceListener) -> Bool {
+    guard let proxies = listener.proxies, !proxies.contains(where: { $0.contains(peer) }) else {
+      return true
     }
-    gate.noteRefused()
+    context.ended.count(.proxy)
+    context.log.limited(.notice, .proxyUnknown, atMilliseconds: context.loop.nowMilliseconds) {
+      [
+        .text("peer", peer.description), .text("listener", listener.name),
+        .text("remedy", "if it is a proxy, add it to --proxy-from"),
+      ]
+    }
     return false
+  }
+
+  /// Counts a connection, by `count`. If its address holds too many untrusted ones, the oldest of them makes room: a
+  /// valid peer behind that address only needs to be faster than those that come after it.
+  ///
+  /// - Parameter newcomer: The connection, if it is in the table already.
+  private func makeRoom(
+    for peer: SocketAddress, newcomer: Connection? = nil, _ count: () -> Bool
+  ) -> Bool {
+    if count() { return true }
+    listening.noteCrowded()
+    if let oldest = untrusted.oldest(of: peer.site, self), oldest !== newcomer {
+      context.gate.noteEvicted()
+      oldest.abort()
+      if count() { return true }
+    }
+    context.gate.noteRefused()
+    return false
+  }
+
+  /// A proxy has named the client of a connection: from now on it counts for the client's address. False if that holds
+  /// too many.
+  func identify(_ connection: Connection, as client: SocketAddress, headerByteCount: Int) -> Bool {
+    let gate = context.gate
+    let hasRoom = makeRoom(for: client, newcomer: connection) {
+      gate.assign(client, at: connection.listener)
+    }
+    guard hasRoom else { return false }
+    untrusted.remove(connection)
+    connection.identify(client, headerByteCount: headerByteCount)
+    untrusted.append(connection, self)
+    return true
   }
 
   /// Takes over a connection that was accepted elsewhere.
@@ -157,7 +194,8 @@ protocol ConnectionHost: AnyObject {
     freeSlots.append(connection.slot)
     counts[connection.listener.kind, connection.listener.environment] -= 1
     guard !goesOn else { return }
-    context.gate.close(connection.peer, at: connection.listener, holder: connection.holder)
+    context.gate.close(
+      connection.countedPeer, at: connection.listener, holder: connection.holder)
   }
 
   /// Its peer has proved its identity.

@@ -1,7 +1,8 @@
 import ApusCore
 import ApusLoop
 
-/// The untrusted connections of a worker, of each address in the order in which they came.
+/// The untrusted connections of a worker, of each address in the order in which they came. Those whose proxy has not
+/// named the client yet are in the line of the proxy.
 struct UntrustedConnections {
   private struct Line {
     var entries = LiveQueue<DeadlineWheel.Entry>()
@@ -13,7 +14,9 @@ struct UntrustedConnections {
 
   mutating func append(_ connection: Connection, _ table: ConnectionTable) {
     let site = connection.peer.site
-    lines[site, default: Line()].entries.append(connection.entry) { Self.isUntrusted($0, table) }
+    lines[site, default: Line()].entries.append(connection.entry) {
+      Self.isUntrusted($0, of: site, table)
+    }
     lines[site]?.count += 1
   }
 
@@ -25,10 +28,12 @@ struct UntrustedConnections {
   }
 
   mutating func oldest(of site: SocketAddress, _ table: ConnectionTable) -> Connection? {
-    lines[site]?.entries.first { Self.isUntrusted($0, table) }.flatMap(table.awake)
+    lines[site]?.entries.first { Self.isUntrusted($0, of: site, table) }.flatMap(table.awake)
   }
 
-  private static func isUntrusted(_ entry: DeadlineWheel.Entry, _ table: ConnectionTable) -> Bool {
-    table.awake(entry).map { $0.holder == nil } ?? false
+  private static func isUntrusted(
+    _ entry: DeadlineWheel.Entry, of site: SocketAddress, _ table: ConnectionTable
+  ) -> Bool {
+    table.awake(entry).map { $0.holder == nil && $0.peer.site == site } ?? false
   }
 }

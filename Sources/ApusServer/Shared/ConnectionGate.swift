@@ -32,8 +32,14 @@ final class ConnectionGate: Sendable {
     return ConnectionBudget<SocketAddress>.capacity(ofDescriptors: Int(limit.rlim_cur))
   }
 
-  func accept(from peer: SocketAddress, at listener: ServiceListener) -> Bool {
-    state.withLock { $0.budget.accept(from: peer.site, listener: Self.counted(listener)) }
+  /// - Parameter peer: Nil until a proxy has named the client.
+  func accept(from peer: SocketAddress?, at listener: ServiceListener) -> Bool {
+    state.withLock { $0.budget.accept(from: peer?.site, listener: Self.counted(listener)) }
+  }
+
+  /// A proxy has named the client of an accepted connection; false if its address holds too many.
+  func assign(_ client: SocketAddress, at listener: ServiceListener) -> Bool {
+    state.withLock { $0.budget.assign(client.site, listener: Self.counted(listener)) }
   }
 
   /// False if the connection remains untrusted, as its team has too many.
@@ -43,9 +49,9 @@ final class ConnectionGate: Sendable {
     state.withLock { $0.budget.trust(peer.site, listener: Self.counted(listener), as: holder) }
   }
 
-  func close(_ peer: SocketAddress, at listener: ServiceListener, holder: ConnectionHolder?) {
+  func close(_ peer: SocketAddress?, at listener: ServiceListener, holder: ConnectionHolder?) {
     state.withLock {
-      $0.budget.close(peer.site, listener: Self.counted(listener), holder: holder)
+      $0.budget.close(peer?.site, listener: Self.counted(listener), holder: holder)
     }
   }
 

@@ -16,16 +16,20 @@ package struct ListenerConfiguration: Sendable {
   /// Whether TLS 1.0 and 1.1 are accepted: both are broken, and an attacker on the network may read tokens and
   /// payloads. Only for old senders, on addresses that only they can reach.
   package var allowsLegacyTLS: Bool
+  /// The proxies that may connect, each of which must name its client in a PROXY header; nil if clients connect
+  /// themselves.
+  package var proxies: [AddressRange]?
 
   package init(
     kind: ListenerKind, environment: Environment, addresses: [SocketAddress],
-    rules: BinaryRules = .standard, allowsLegacyTLS: Bool = false
+    rules: BinaryRules = .standard, allowsLegacyTLS: Bool = false, proxies: [AddressRange]? = nil
   ) {
     self.kind = kind
     self.environment = environment
     self.addresses = addresses
     self.rules = rules
     self.allowsLegacyTLS = allowsLegacyTLS
+    self.proxies = proxies
   }
 }
 

@@ -14,10 +14,13 @@ final class ServiceListener: Sendable {
   let addresses: [SocketAddress]
   /// How a gateway judges notifications.
   let rules: BinaryRules
+  /// The proxies that may connect, each of which names its client first; nil if clients connect themselves.
+  let proxies: [AddressRange]?
 
   init(
     kind: ListenerKind, environment: Environment, context: TLSContext,
-    authorities: Authorities, addresses: [SocketAddress], rules: BinaryRules
+    authorities: Authorities, addresses: [SocketAddress], rules: BinaryRules,
+    proxies: [AddressRange]? = nil
   ) {
     self.kind = kind
     self.environment = environment
@@ -25,6 +28,7 @@ final class ServiceListener: Sendable {
     self.authorities = authorities
     self.addresses = addresses
     self.rules = rules
+    self.proxies = proxies
   }
 
   var name: String { "\(kind.rawValue) \(environment.name)" }
@@ -33,13 +37,13 @@ final class ServiceListener: Sendable {
   func with(context: TLSContext, authorities: Authorities) -> ServiceListener {
     ServiceListener(
       kind: kind, environment: environment, context: context, authorities: authorities,
-      addresses: addresses, rules: rules)
+      addresses: addresses, rules: rules, proxies: proxies)
   }
 
   /// The same at the addresses that were bound.
   func with(addresses: [SocketAddress]) -> ServiceListener {
     ServiceListener(
       kind: kind, environment: environment, context: context, authorities: authorities,
-      addresses: addresses, rules: rules)
+      addresses: addresses, rules: rules, proxies: proxies)
   }
 }

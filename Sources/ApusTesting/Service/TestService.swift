@@ -35,6 +35,8 @@ package final class TestService: Sendable {
     /// For notifications that wait in memory.
     package var memoryMegabytes = Limits.memoryMegabytes
     package var usesIPv6 = false
+    /// The proxies that all listeners expect; nil: clients connect themselves.
+    package var proxies: [AddressRange]?
     /// Connection limit; nil: what the test's file descriptors allow.
     package var connectionCapacity: Int?
     package var halfOpenLimit = Limits.handshakesHalfOpen
@@ -73,7 +75,9 @@ package final class TestService: Sendable {
       dataDirectory: directory.data.path,
       listeners: kinds.flatMap { kind, rules in
         Environment.allCases.map {
-          ListenerConfiguration(kind: kind, environment: $0, addresses: [address], rules: rules)
+          ListenerConfiguration(
+            kind: kind, environment: $0, addresses: [address], rules: rules,
+            proxies: options.proxies)
         }
       })
     configuration.workers = options.workers
@@ -120,12 +124,14 @@ package final class TestService: Sendable {
   package func tls(
     _ kind: ListenerKind, _ environment: Environment = .production,
     listener: Int = 0, protocols: [String], identity: TLSIdentity? = nil,
-    session: TLSSession? = nil, change: (inout TLSClientConfiguration) -> Void = { _ in }
+    session: TLSSession? = nil, proxyHeader: [UInt8] = [],
+    change: (inout TLSClientConfiguration) -> Void = { _ in }
   ) throws -> RawTLSClient {
     var configuration = clientConfiguration(protocols: protocols, identity: identity)
     change(&configuration)
-    return try RawTLSClient(
-      address(kind, environment, listener: listener), configuration, session: session)
+    let tcp = try RawTCPClient(address(kind, environment, listener: listener))
+    try tcp.send(proxyHeader)
+    return try RawTLSClient(tcp, TLSContext(client: configuration), session: session)
   }
 
   private func clientConfiguration(

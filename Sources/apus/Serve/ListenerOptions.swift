@@ -55,6 +55,7 @@ struct Opening {
   static func all(_ invocation: Invocation) throws(CommandFailure) -> [Opening] {
     var openings: [Opening] = []
     var taken: [(address: HostPort, flag: String)] = []
+    let proxies = try proxies(invocation)
     for listener in NamedListener.all {
       for group in invocation.value(listener.option).groups {
         let addresses = try addresses(group.endpoints, for: listener.option, invocation)
@@ -66,14 +67,28 @@ struct Opening {
           }
           taken.append((address, listener.option.description.flag))
         }
-        openings.append(Opening(listener, group.modifiers, addresses))
+        openings.append(Opening(listener, group.modifiers, addresses, proxies))
       }
     }
     return openings
   }
 
+  private static func proxies(_ invocation: Invocation) throws(CommandFailure) -> [AddressRange] {
+    var proxies: [AddressRange] = []
+    for text in invocation.value(ApusOptions.proxyFrom) {
+      guard let range = AddressRange(text) else {
+        throw invocation.failure(
+          about: ApusOptions.proxyFrom, "\(text) is not an address",
+          remedy: "Give numeric addresses, such as 192.0.2.7 or 2001:db8::/32.")
+      }
+      proxies.append(range)
+    }
+    return proxies
+  }
+
   private init(
-    _ listener: NamedListener, _ modifiers: Set<ListenModifier>, _ addresses: [SocketAddress]
+    _ listener: NamedListener, _ modifiers: Set<ListenModifier>, _ addresses: [SocketAddress],
+    _ proxies: [AddressRange]
   ) {
     var rules: BinaryRules =
       if modifiers.contains(.strict) {
@@ -88,7 +103,8 @@ struct Opening {
     self.modifiers = modifiers
     configuration = ListenerConfiguration(
       kind: listener.kind, environment: listener.environment, addresses: addresses, rules: rules,
-      allowsLegacyTLS: modifiers.contains(.legacyTLS))
+      allowsLegacyTLS: modifiers.contains(.legacyTLS),
+      proxies: modifiers.contains(.proxy) ? proxies : nil)
   }
 
   static func addresses(

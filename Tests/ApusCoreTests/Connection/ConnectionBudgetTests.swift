@@ -213,6 +213,36 @@ struct ConnectionBudgetTests {
     #expect(!isTakenWhileFull && isTakenBehind)
   }
 
+  @Test(
+    "Connections whose proxy has not named the client count for no site, but for their listener")
+  func unnamed() {
+    var budget = Budget(capacity: 1000)
+    var count = 0
+    while budget.accept(from: nil, listener: listener(0)) { count += 1 }
+    // 64 of 65, as for the first connection of each site.
+    #expect(count == 985)
+    #expect(budget.untrustedCount == count)
+    for _ in 0..<count { budget.close(nil, listener: listener(0), holder: nil) }
+    #expect(budget.untrustedCount == 0)
+    let alone = fill(&budget, 1)
+    #expect(alone == 800)
+  }
+
+  @Test("A named client's connection counts for its site, within the site's share")
+  func named() {
+    var budget = Budget(capacity: 1000)
+    let count = fill(&budget, 1)
+    _ = budget.accept(from: nil, listener: listener(0))
+    let another = budget.assign(1, listener: listener(0))
+    #expect(!another && budget.untrustedCount(of: 1) == count)
+    #expect(budget.untrustedCount == count + 1, "it still counts for none")
+    let first = budget.assign(2, listener: listener(0))
+    #expect(first && budget.untrustedCount(of: 2) == 1)
+    #expect(budget.untrustedCount == count + 1)
+    budget.close(2, listener: listener(0), holder: nil)
+    #expect(budget.untrustedCount == count)
+  }
+
   @Test("With unbounded capacity no connection is refused")
   func unbounded() {
     var budget = Budget(capacity: .max)
@@ -224,26 +254,33 @@ struct ConnectionBudgetTests {
   func walk() {
     var generator = SystemRandomNumberGenerator()
     var budget = Budget(capacity: 50)
-    var there: [(site: Int, listener: Int, holder: ConnectionHolder?)] = []
+    var there: [(site: Int?, listener: Int, holder: ConnectionHolder?)] = []
     for _ in 0..<20_000 {
-      switch Int.random(in: 0..<4, using: &generator) {
+      switch Int.random(in: 0..<5, using: &generator) {
       case 0, 1:
-        let (site, listener) = (
-          Int.random(in: 0..<9, using: &generator), Int.random(in: 0..<3, using: &generator)
-        )
+        let isNamed = Bool.random(using: &generator)
+        let site = isNamed ? Int.random(in: 0..<9, using: &generator) : nil
+        let listener = Int.random(in: 0..<3, using: &generator)
         if budget.accept(from: site, listener: self.listener(listener)) {
           there.append((site, listener, nil))
         }
       case 2:
         guard let index = there.indices.randomElement(using: &generator),
-          there[index].holder == nil
+          there[index].holder == nil, let site = there[index].site
         else { continue }
         let holder =
           Bool.random(using: &generator)
           ? .device : Self.team(Int.random(in: 0..<2, using: &generator))
         let listener = listener(there[index].listener)
-        if budget.trust(there[index].site, listener: listener, as: holder) {
+        if budget.trust(site, listener: listener, as: holder) {
           there[index].holder = holder
+        }
+      case 3:
+        guard let index = there.indices.randomElement(using: &generator), there[index].site == nil
+        else { continue }
+        let site = Int.random(in: 0..<9, using: &generator)
+        if budget.assign(site, listener: listener(there[index].listener)) {
+          there[index].site = site
         }
       default:
         guard let index = there.indices.randomElement(using: &generator) else { continue }
@@ -252,6 +289,7 @@ struct ConnectionBudgetTests {
       }
       #expect(there.count <= 50)
       #expect(budget.trustedCount == there.count { $0.holder != nil })
+      #expect(budget.untrustedCount == there.count { $0.holder == nil })
       for site in 0..<9 {
         let count = there.count { $0.site == site && $0.holder == nil }
         #expect(budget.untrustedCount(of: site) == count)
