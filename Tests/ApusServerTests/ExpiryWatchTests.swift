@@ -83,6 +83,70 @@ struct ExpiryWatchTests {
     #expect(watch.entries().map(\.name) == ["new"])
   }
 
+  private func entry(
+    _ kind: ExpiryWatch.Kind, _ name: String, daysLeft: Int64
+  ) -> ExpiryWatch.Entry {
+    .init(kind: kind, name: name, notAfter: Self.end + daysLeft * Self.day)
+  }
+
+  @Test("A certificate that expired more than a day ago is forgotten, except the service's own")
+  func expired() {
+    let own = entry(.server, "localhost", daysLeft: 1)
+    for entry in [own, entry(.provider, "a", daysLeft: 1), entry(.device, "b", daysLeft: 1)] {
+      watch.look(at: entry, nowSeconds: Self.end)
+    }
+    watch.tidy(own: [own], nowSeconds: Self.end + 2 * Self.day - 1)
+    #expect(watch.entries().count == 3 && watch.known().count == 3)
+    _ = lines.take()
+    watch.tidy(own: [own], nowSeconds: Self.end + 2 * Self.day)
+    #expect(watch.entries() == [own] && watch.known() == [own])
+    watch.look(at: own, nowSeconds: Self.end + 2 * Self.day)
+    watch.look(at: own, nowSeconds: Self.end + 3 * Self.day)
+    #expect(lines.take().count == 1, "said once more that it has expired")
+  }
+
+  @Test("A device's certificate is forgotten when the device presents its next one")
+  func renewed() throws {
+    let device = try #require(DeviceID(text: "0123456789abcdef"))
+    let old = entry(.device, device.text, daysLeft: 1)
+    let other = entry(.device, "fedcba9876543210", daysLeft: 1)
+    for entry in [old, other] { watch.look(at: entry, nowSeconds: Self.end) }
+    watch.deviceAccepted(device, notAfter: old.notAfter)
+    #expect(Set(watch.entries()) == [old, other], "the same one")
+    let next = entry(.device, device.text, daysLeft: 29)
+    watch.look(at: next, nowSeconds: Self.end)
+    #expect(Set(watch.known()) == [next, other], "one that expires soon as well")
+    watch.deviceAccepted(device, notAfter: next.notAfter + 1)
+    #expect(watch.known() == [other])
+  }
+
+  @Test("Of a provider the certificate counts that it presented last")
+  func replaced() {
+    let old = entry(.provider, "a", daysLeft: 1)
+    watch.look(at: old, nowSeconds: Self.end)
+    watch.look(at: entry(.provider, "a", daysLeft: 365), nowSeconds: Self.end)
+    #expect(watch.entries().isEmpty)
+    #expect(watch.known() == [entry(.provider, "a", daysLeft: 365)])
+  }
+
+  @Test("A renewed certificate of a connected device takes the place of the old one in the metrics")
+  func renewedLive() throws {
+    let bench = try MonitoredService()
+    defer { bench.service.stop() }
+    let directory = bench.service.directory
+    // A day's certificate, and then one that ends in two years.
+    let old = try directory.device()
+    _ = try bench.service.connect(old)
+    let sample = #"apus_certificate_expiry_seconds{kind="device",name="\#(old.id.text)"}"#
+    #expect(try bench.metrics()[sample] == "\(old.certificate.notAfter)")
+    let key = try PrivateKey.generateP256()
+    let new = try directory.deviceAuthority.issueDevice(
+      deviceID: old.id, name: "test device", publicKey: key.publicKey,
+      validity: Validity(now: TestDirectory.nowSeconds, days: 730))
+    _ = try bench.service.connect(TestDevice(id: old.id, key: key, certificate: new))
+    #expect(try bench.metrics()[sample] == nil)
+  }
+
   @Test(
     "Certificates of connections are watched; a replaced service certificate is not"
   )

@@ -1,8 +1,10 @@
 package import ApusLog
+package import ApusModel
 package import ApusTrust
 import Synchronization
 
 /// Certificates that expire soon: the service's own, its authorities', and those that providers and devices present.
+/// Of each provider and each device the one counts that it presented last, until a day after its end.
 ///
 /// Logs one warning for each when 30, 7 and 1 days are left, and when it has expired. Certificates that expire within
 /// 30 days are in the list for metrics.
@@ -10,7 +12,7 @@ package final class ExpiryWatch: Sendable {
   /// Days before expiry at which a warning is logged.
   package static let warningDays: [Int64] = [30, 7, 1, 0]
   package static var horizonSeconds: Int64 { warningDays[0] * 86_400 }
-  /// The maximum number of certificates kept; when it is reached, expired ones are dropped and new ones ignored.
+  /// The maximum number of certificates kept; when it is reached, new ones are ignored.
   static let capacity = 4096
   /// The maximum number of certificates known to be checked today, 16 bytes each; beyond it, all are checked again.
   static let seenCapacity = 65_536
@@ -32,6 +34,9 @@ package final class ExpiryWatch: Sendable {
     /// Of the whole certificate, if known.
     package var sha256: SHA256Digest?
 
+    /// Whether the service presents it, or trusts it.
+    var isOwn: Bool { kind == .server || kind == .authority }
+
     package init(kind: Kind, name: String, notAfter: Int64, sha256: SHA256Digest? = nil) {
       self.kind = kind
       self.name = name
@@ -45,9 +50,26 @@ package final class ExpiryWatch: Sendable {
     var warned: [Entry: Int64] = [:]
     /// The certificate that each provider last presented, by the provider's name.
     var providers: [String: Entry] = [:]
+    /// The same of each device whose certificate is in `warned`.
+    var devices: [String: Entry] = [:]
     /// Hashes of the certificates checked on `day`.
     var seen: Set<Int> = []
     var day: Int64 = 0
+
+    mutating func replaceDevice(_ name: String, by entry: Entry?) {
+      if let last = devices[name], last != entry { warned[last] = nil }
+      devices[name] = entry
+    }
+
+    /// Drops certificates of peers that expired more than a day ago: they can no longer be presented.
+    mutating func dropExpired(nowSeconds: Int64) {
+      func isKept(_ entry: Entry) -> Bool {
+        entry.isOwn || entry.notAfter > nowSeconds - 86_400
+      }
+      warned = warned.filter { isKept($0.key) }
+      providers = providers.filter { isKept($0.value) }
+      devices = devices.filter { isKept($0.value) }
+    }
   }
 
   private let log: Log
@@ -79,9 +101,10 @@ package final class ExpiryWatch: Sendable {
       if let last = state.warned[entry] {
         guard mark < last else { return false }
       } else if state.warned.count >= Self.capacity {
-        Self.makeRoom(in: &state, nowSeconds: nowSeconds)
+        state.dropExpired(nowSeconds: nowSeconds)
         guard state.warned.count < Self.capacity else { return false }
       }
+      if entry.kind == .device { state.replaceDevice(entry.name, by: entry) }
       state.warned[entry] = mark
       return true
     }
@@ -93,6 +116,16 @@ package final class ExpiryWatch: Sendable {
       .number("days_left", max(0, left / 86_400)),
       .text("ends", Log.timestamp(entry.notAfter * 1000)),
       .text("remedy", Self.remedy(entry.kind)))
+  }
+
+  /// A device is accepted, whose certificate ends then: what is known of an earlier one is out of date. Cheap.
+  package func deviceAccepted(_ device: DeviceID, notAfter: Int64) {
+    state.withLock { state in
+      guard !state.devices.isEmpty else { return }
+      let name = device.text
+      guard let last = state.devices[name], last.notAfter < notAfter else { return }
+      state.replaceDevice(name, by: nil)
+    }
   }
 
   private func remember(_ provider: Entry) {
@@ -112,13 +145,8 @@ package final class ExpiryWatch: Sendable {
 
   /// Those of ``known()`` that providers and devices presented, the first to expire first.
   package func shown() -> [Entry] {
-    known().filter { $0.kind == .provider || $0.kind == .device }
+    known().filter { !$0.isOwn }
       .sorted { ($0.notAfter, $0.name) < ($1.notAfter, $1.name) }
-  }
-
-  /// Drops certificates that expired more than a day ago: they can no longer be presented.
-  private static func makeRoom(in state: inout State, nowSeconds: Int64) {
-    state.warned = state.warned.filter { $0.key.notAfter > nowSeconds - 86_400 }
   }
 
   private static func remedy(_ kind: Kind) -> String {
@@ -132,14 +160,20 @@ package final class ExpiryWatch: Sendable {
 
   /// All certificates that expire within 30 days, the first to expire first.
   package func entries() -> [Entry] {
-    state.withLock { $0.warned.keys.sorted { $0.notAfter < $1.notAfter } }
+    state.withLock { state in
+      state.warned.keys
+        .filter { $0.kind != .provider || $0 == state.providers[$0.name] ?? $0 }
+        .sorted { $0.notAfter < $1.notAfter }
+    }
   }
 
-  /// Drops the service's own certificates except the current ones, since they may have been replaced.
-  func forgetOwn(besides current: [Entry]) {
+  /// Drops the service's own certificates except the current ones, since they may have been replaced, and everybody's
+  /// that can no longer be presented.
+  func tidy(own current: [Entry], nowSeconds: Int64) {
     state.withLock { state in
+      state.dropExpired(nowSeconds: nowSeconds)
       state.warned = state.warned.filter { entry, _ in
-        entry.kind == .provider || entry.kind == .device || current.contains(entry)
+        !entry.isOwn || current.contains(entry)
       }
     }
   }

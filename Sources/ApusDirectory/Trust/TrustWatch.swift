@@ -76,10 +76,9 @@ package import ApusLoop
   private func lookAtOwnCertificates() {
     // Unreadable files are reported where they are used.
     guard let own = try? directory.ownCertificates() else { return }
-    expiries.forgetOwn(besides: own)
-    for entry in own {
-      expiries.look(at: entry, nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
-    }
+    let now = EventLoop.wallClockMilliseconds() / 1000
+    expiries.tidy(own: own, nowSeconds: now)
+    for entry in own { expiries.look(at: entry, nowSeconds: now) }
   }
 
   package func stop() {

@@ -34,6 +34,7 @@ extension CourierConnection {
     } catch {
       return refuse(error)
     }
+    context.expiries.deviceAccepted(identity.device, notAfter: identity.notAfter)
     connection.tls.forgetPeerCertificate()
     arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
     stage = .handingOver
