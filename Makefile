@@ -31,7 +31,7 @@ WALKS ?= 1000
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst clean setup
-.PHONY: bench allocations install install-files package package-test image image-test monitoring-test
+.PHONY: bench allocations install install-files package package-test image image-test monitoring-test certbot-test
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -126,6 +126,9 @@ package-test: package ## Install, use, upgrade and purge those packages in a Deb
 
 monitoring-test: release ## Test the alerts, and evaluate them and the dashboard in a real Prometheus
 	Tests/Monitoring/run.sh
+
+certbot-test: release ## Get a certificate with certbot, serve it, renew it while the service runs
+	Tests/Certbot/run.sh
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

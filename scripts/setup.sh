@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that a machine can build (`build`), test (`test`), package (`package`, `image`) or benchmark (`bench`)
-# Apus, count its allocations (`allocations`), or test its alerts and its dashboard (`monitoring`).
+# Apus, count its allocations (`allocations`), or test its alerts and its dashboard (`monitoring`) or the renewal of
+# certificates (`certbot`).
 #
-#   scripts/setup.sh build|test|allocations|bench|package|image|monitoring
+#   scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot
 #
 # Where nothing is missing it prints nothing, changes nothing and is done in a tenth of a second, so every target of
 # the Makefile may call it. Installed packages are looked up with dpkg-query, which needs neither network nor root.
@@ -61,6 +62,12 @@ image_packages=(
 monitoring_packages=(
   "prometheus:scrapes a service (Debian starts it on port 9090 as well; nothing here uses that one)"
   "python3:compares what it has with rules and dashboard"
+)
+certbot_packages=(
+  "certbot:gets and renews certificates (Debian has it renew twice a day; without certificates that does nothing)"
+  "pebble:the ACME server that it gets them from"
+  "openssl:makes that server's own certificate"
+  "python3:finds free ports"
 )
 bench_packages=(
   "${allocations_packages[@]}"
@@ -230,11 +237,15 @@ image)
 monitoring)
   install_packages "${monitoring_packages[@]}"
   ;;
+certbot)
+  install_packages "${certbot_packages[@]}"
+  ;;
 bench)
   check_toolchain
   install_packages "${build_packages[@]}" "${bench_packages[@]}"
   ;;
 *)
-  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|allocations|bench|package|image|monitoring"
+  die "unknown argument '${1-}'." \
+    "Usage: scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot"
   ;;
 esac

@@ -283,7 +283,7 @@ struct AdminChanges {
         "seconds_left": .number(notAfter - now),
       ])
     }
-    let own = try attempt { try directory.namedCertificates() }
+    let own = try attempt { try view.namedCertificates() }
     let revoked = try attempt {
       try directory.records().sections.filter { $0.kind == "revoked" }.map(\.name)
     }

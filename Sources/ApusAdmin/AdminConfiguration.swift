@@ -1,4 +1,4 @@
-import ApusDirectory
+package import ApusDirectory
 package import ApusLoop
 package import ApusWeb
 
@@ -12,17 +12,20 @@ package struct AdminConfiguration: Sendable {
   package var console: [SocketAddress]
   /// The files of the console; nil serves none.
   package var page: WebPage?
+  /// What the addresses with TLS present in place of the service's own certificate; nil for that.
+  package var serverCertificate: IdentityFiles?
   /// The version that the service reports.
   package var version: String
 
   package init(
     hasSocket: Bool, addresses: [SocketAddress] = [], console: [SocketAddress] = [],
-    page: WebPage? = nil, version: String
+    page: WebPage? = nil, serverCertificate: IdentityFiles? = nil, version: String
   ) {
     self.hasSocket = hasSocket
     self.addresses = addresses
     self.console = console
     self.page = page
+    self.serverCertificate = serverCertificate
     self.version = version
   }
 }

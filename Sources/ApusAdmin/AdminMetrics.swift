@@ -263,7 +263,7 @@ struct AdminMetrics {
         + "devices whose certificates expire within 30 days.")
     // Of two under one name the one that ends first counts: a series must not come twice.
     var ends: [String: (entry: ExpiryWatch.Entry, notAfter: Int64)] = [:]
-    let own = (try? view.directory.ownCertificates()) ?? []
+    let own = (try? view.namedCertificates().map(\.entry)) ?? []
     for entry in own + view.expiries.known() {
       let key = "\(entry.kind.rawValue) \(entry.name)"
       let earliest = min(ends[key]?.notAfter ?? .max, entry.notAfter)

@@ -130,7 +130,7 @@ struct AdminOverview {
 
   /// All known certificates, the first to expire first.
   private func certificates(_ now: Int64) -> [JSONValue] {
-    let own = (try? view.directory.namedCertificates()) ?? []
+    let own = (try? view.namedCertificates()) ?? []
     var ends = own.map {
       (
         entry: ExpiryWatch.Entry(

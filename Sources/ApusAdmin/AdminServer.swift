@@ -22,6 +22,7 @@ package final class AdminServer: Sendable {
   private let configuration: AdminConfiguration
   private let log: Log
   private let directory: DataDirectory
+  private let certificates: ServerCertificates
   /// Descriptors of listening sockets inherited from a service manager, by address.
   private let inherited: [SocketAddress: Int32]
   private let facts: AdminState
@@ -29,11 +30,12 @@ package final class AdminServer: Sendable {
 
   package init(
     _ configuration: AdminConfiguration, _ directory: DataDirectory, _ trust: Trust,
-    inherited: [SocketAddress: Int32], log: Log
+    _ certificates: ServerCertificates, inherited: [SocketAddress: Int32], log: Log
   ) {
     self.configuration = configuration
     self.inherited = inherited
     self.directory = directory
+    self.certificates = certificates
     self.log = log
     facts = AdminState(trust)
   }
@@ -47,7 +49,8 @@ package final class AdminServer: Sendable {
   ) throws {
     let view = ServiceView(
       settings: configuration, directory: directory, service: service, store: store,
-      expiries: expiries, audit: audit, log: log, state: facts, identity: identity)
+      expiries: expiries, certificates: certificates, audit: audit, log: log, state: facts,
+      identity: identity)
     let api = AdminAPI(view: view, gate: AdminGate(directory, audit: view.audit, log: log))
     do {
       if configuration.hasSocket {
@@ -95,7 +98,7 @@ package final class AdminServer: Sendable {
     var server = WebServerConfiguration(
       endpoint: inherited[address].map { .inherited(descriptor: $0, port: address.port) }
         ?? .tcp(host: address.hostText, port: address.port))
-    if isSecure { server.identity = WebIdentity(try directory.serverFiles.read()) }
+    if isSecure { server.identity = try identity() }
     let opened = try WebServer(server, handler: api)
     let bound = address.with(port: opened.port ?? address.port)
     state.withLock { state in
@@ -116,15 +119,25 @@ package final class AdminServer: Sendable {
   /// Call it when the trust data has changed, and possibly the service's certificate.
   package func trustReplaced(_ trust: Trust) {
     facts.trust = trust
+    presentCertificate()
+  }
+
+  /// Call it when the certificate of the addresses with TLS may have changed.
+  package func presentCertificate() {
     let servers = state.withLock { $0.secureServers }
     guard !servers.isEmpty else { return }
     do {
-      let identity = WebIdentity(try directory.serverFiles.read())
+      let identity = try identity()
       for server in servers { try server.replace(identity) }
     } catch {
       log(
         .error, "administration listener keeps its old certificate", .text("reason", "\(error)"))
     }
+  }
+
+  private func identity() throws -> WebIdentity {
+    let given = configuration.serverCertificate.flatMap(certificates.identity)
+    return WebIdentity(try given ?? directory.serverFiles.read())
   }
 
   /// Reports the service as not ready from now on.

@@ -65,6 +65,13 @@ package final class Service {
     let stamps = dataDirectory.trustStamps()
     let trust = try loader.load()
     self.trust = trust
+    let certificates: ServerCertificates
+    do throws(DirectoryProblem) {
+      certificates = try ServerCertificates(
+        configuration.serverCertificates, log: configuration.log)
+    } catch {
+      throw DirectoryProblem("--server-certificate: \(error)")
+    }
     store = try ready ?? Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
     do {
@@ -78,7 +85,8 @@ package final class Service {
       path: configuration.isEphemeral ? nil : dataDirectory.ticketFile, log: configuration.log)
     let contexts = ListenerContexts(
       directory: dataDirectory, configuration: configuration,
-      revocations: Revocations(trust.directory), ticketKeys: tickets.keys)
+      revocations: Revocations(trust.directory), ticketKeys: tickets.keys,
+      certificates: certificates)
     self.contexts = contexts
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let expiries = ExpiryWatch(log: configuration.log)
@@ -119,11 +127,13 @@ package final class Service {
     self.audit = audit
     let admin = configuration.admin.map {
       AdminServer(
-        $0, dataDirectory, trust, inherited: configuration.inheritedSockets,
+        $0, dataDirectory, trust, certificates, inherited: configuration.inheritedSockets,
         log: configuration.log)
     }
     self.admin = admin
-    watch = TrustWatch(dataDirectory, identity, expiries, since: stamps, log: configuration.log) {
+    watch = TrustWatch(
+      dataDirectory, identity, expiries, certificates, since: stamps, log: configuration.log
+    ) {
       loader.reload { trust in
         // First what may fail: all of it counts, or none.
         let renewed = try contexts.all(trust)
@@ -132,6 +142,18 @@ package final class Service {
           worker.loop.perform { worker.replace(trust: trust, contexts: renewed) }
         }
         admin?.trustReplaced(trust)
+      }
+    } presents: {
+      guard let trust = loader.current else { return }
+      do {
+        let renewed = try contexts.all(trust)
+        for worker in acceptors + workers {
+          worker.loop.perform { worker.replace(trust: trust, contexts: renewed) }
+        }
+        admin?.presentCertificate()
+      } catch {
+        configuration.log(
+          .error, "listeners keep their old certificates", .text("reason", "\(error)"))
       }
     }
     for worker in everyone { worker.connect(to: workers) }

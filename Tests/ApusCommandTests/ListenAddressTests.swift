@@ -148,6 +148,35 @@ struct ListenAddressTests {
   }
 
   @Test(
+    "A server certificate is a listener and two files",
+    arguments: [
+      (
+        "http2=a.pem:b.pem",
+        ServerCertificate(listener: "http2", chainFile: "a.pem", keyFile: "b.pem")
+      ),
+      (
+        "admin=/x/y=z:1.pem:k",
+        ServerCertificate(listener: "admin", chainFile: "/x/y=z:1.pem", keyFile: "k")
+      ),
+      ("http2=a.pem", nil), ("http2=:b", nil), ("http2=a:", nil), ("a.pem:b.pem", nil),
+      ("=a:b", nil), ("", nil),
+    ] as [(String, ServerCertificate?)])
+  func certificates(text: String, expected: ServerCertificate?) {
+    let syntax = ValueSyntax<ServerCertificate>.serverCertificate(["http2", "admin"])
+    #expect((try? syntax.read(text)) == expected)
+  }
+
+  @Test("An error about a server certificate names the listeners that there are")
+  func certificateMistakes() {
+    #expect(
+      failure("serve --server-certificate courrier=a:b")?.description
+        == "--server-certificate: \"courrier=a:b\" names no listener; it is one of http2, "
+        + "http2-development, courier, courier-development, gateway, gateway-development, feedback, "
+        + "feedback-development, admin; did you mean courier?")
+    #expect(failure("serve --server-certificate gateway=a:b") == nil)
+  }
+
+  @Test(
     "Two listeners cannot share a port of an address",
     arguments: [
       ("127.0.0.1:1", "127.0.0.1:1", true), ("127.0.0.1:1", "127.0.0.1:2", false),

@@ -161,6 +161,6 @@ struct ExpiryWatchTests {
     #expect(
       Set(found.map(\.name)) == [TestDirectory.topic, device.device.id.text])
     #expect(Set(found.map(\.kind)) == [.provider, .device])
-    #expect(try service.directory.data.ownCertificates().map(\.kind).count == 4)
+    #expect(try service.directory.data.namedCertificates().map(\.kind).count == 4)
   }
 }

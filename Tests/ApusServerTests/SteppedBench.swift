@@ -92,7 +92,8 @@ final class SteppedBench {
     try worker.devices.restore(LedgerOpening(store, workers: 1, journals: LedgerJournals()))
     let contexts = ListenerContexts(
       directory: directory.data, configuration: configuration,
-      revocations: Revocations(trust.directory), ticketKeys: TicketKeys())
+      revocations: Revocations(trust.directory), ticketKeys: TicketKeys(),
+      certificates: try ServerCertificates([], log: configuration.log))
     let authorities = trust.authorities(of: kind)
     listener = ServiceListener(
       kind: kind, environment: .production,

@@ -12,6 +12,7 @@ struct ServiceView: Sendable {
   var service: any AdministeredService
   var store: any DurableStore
   var expiries: ExpiryWatch
+  var certificates: ServerCertificates
   var audit: AuditLog
   var log: Log
   let state: AdminState
@@ -50,10 +51,16 @@ struct ServiceView: Sendable {
 
   /// A problem that does not keep the service from accepting requests; nil if there is none.
   var warning: String? {
-    service.staleness.map {
-      "trust data is stale since \(Log.timestamp($0.sinceMilliseconds)); "
-        + "changes and revocations do not apply: \($0.reason)"
+    if let staleness = service.staleness {
+      return "trust data is stale since \(Log.timestamp(staleness.sinceMilliseconds)); "
+        + "changes and revocations do not apply: \(staleness.reason)"
     }
+    return certificates.problem.map { "a listener keeps its old certificate: \($0)" }
+  }
+
+  /// The certificates of the service, its listeners and its authorities.
+  func namedCertificates() throws -> [NamedCertificate] {
+    try directory.namedCertificates() + certificates.named()
   }
 
   /// The text of a topic, or the app's number if the app was removed from the directory.

@@ -130,6 +130,21 @@ package enum ApusOptions {
       "The proxies that may connect to addresses with +proxy, separated by commas. They are believed, whatever "
       + "address they say that a client has.")
 
+  /// The listeners of a service, as its socket units name them, and those of the administration.
+  private static let listenerNames =
+    [
+      http2Listen, http2DevelopmentListen, courierListen, courierDevelopmentListen, gatewayListen,
+      gatewayDevelopmentListen, feedbackListen, feedbackDevelopmentListen,
+    ].map { String($0.description.flag.dropFirst(2).dropLast("-listen".count)) } + ["admin"]
+
+  package static let serverCertificate = Option(
+    "--server-certificate", .serverCertificate(listenerNames), in: [Verb.serve, .doctor],
+    group: .listeners, note: "server/server.crt in the data directory, for each listener",
+    repeats: true,
+    help:
+      "Files of the certificate chain and the key that a listener presents, read again when they change: "
+      + "http2=fullchain.pem:privkey.pem. `admin` is the administration over TLS. May be repeated.")
+
   package static let workers = Option(
     "--workers", .integer("N", 0...256), in: [Verb.serve], group: .service, default: "0",
     note: "0, one per processor", help: "Number of worker threads.")
@@ -323,7 +338,7 @@ package enum ApusOptions {
       courierListen.description, courierDevelopmentListen.description,
       gatewayListen.description, gatewayDevelopmentListen.description,
       feedbackListen.description, feedbackDevelopmentListen.description,
-      proxyFrom.description,
+      proxyFrom.description, serverCertificate.description,
       workers.description, noInBandCertificates.description, allowES512.description,
       compactTLS.description,
       unregisterGrace.description, linger.description, tokenRate.description,

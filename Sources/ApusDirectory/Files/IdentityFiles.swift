@@ -1,9 +1,14 @@
 package import ApusTLS
 
 /// The paths of a certificate and its key.
-package struct IdentityFiles: Sendable {
+package struct IdentityFiles: Sendable, Hashable {
   package var certificate: String
   package var key: String
+
+  package init(certificate: String, key: String) {
+    self.certificate = certificate
+    self.key = key
+  }
 
   package init(base: String) {
     certificate = "\(base).crt"

@@ -91,7 +91,9 @@ package final class ExpiryWatch: Sendable {
   }
 
   /// Checks a certificate and logs a warning if one is due; cheap for one that does not expire soon.
-  package func look(at entry: Entry, nowSeconds: Int64) {
+  ///
+  /// - Parameter remedy: What to do about it; nil for what its kind says.
+  package func look(at entry: Entry, nowSeconds: Int64, remedy: String? = nil) {
     let left = entry.notAfter - nowSeconds
     if entry.kind == .provider { remember(entry) }
     guard left <= Self.horizonSeconds else { return }
@@ -115,7 +117,7 @@ package final class ExpiryWatch: Sendable {
       .text("kind", entry.kind.rawValue), .text("name", entry.name),
       .number("days_left", max(0, left / 86_400)),
       .text("ends", Log.timestamp(entry.notAfter * 1000)),
-      .text("remedy", Self.remedy(entry.kind)))
+      .text("remedy", remedy ?? Self.remedy(entry.kind)))
   }
 
   /// A device is accepted, whose certificate ends then: what is known of an earlier one is out of date. Cheap.
@@ -179,27 +181,30 @@ package final class ExpiryWatch: Sendable {
   }
 }
 
+/// A certificate of the service or of an authority, as an operator knows it.
+package struct NamedCertificate: Sendable {
+  package var kind: ExpiryWatch.Kind
+  package var name: String
+  package var certificate: Certificate
+
+  package var entry: ExpiryWatch.Entry {
+    .init(kind: kind, name: name, notAfter: certificate.notAfter)
+  }
+}
+
 extension DataDirectory {
   /// The certificates of the service and its authorities.
-  package func ownCertificates() throws -> [ExpiryWatch.Entry] {
-    try namedCertificates().map {
-      .init(kind: $0.kind, name: $0.name, notAfter: $0.certificate.notAfter)
-    }
-  }
-
-  /// The same, with the certificates themselves.
-  package func namedCertificates() throws
-    -> [(kind: ExpiryWatch.Kind, name: String, certificate: Certificate)]
-  {
-    var named: [(kind: ExpiryWatch.Kind, name: String, certificate: Certificate)] = []
+  package func namedCertificates() throws -> [NamedCertificate] {
+    var named: [NamedCertificate] = []
     for files in [serverFiles, serverRSAFiles] where files.exist {
       let certificate = try Certificate(pem: Files.readText(files.certificate))
       let name = certificate.serverNames.first ?? certificate.subject.commonName ?? "server"
-      named.append((.server, name, certificate))
+      named.append(.init(kind: .server, name: name, certificate: certificate))
     }
     for which in [Authority.service, .devices] {
       for certificate in try certificates(of: which) {
-        named.append((.authority, certificate.subject.commonName ?? which.rawValue, certificate))
+        let name = certificate.subject.commonName ?? which.rawValue
+        named.append(.init(kind: .authority, name: name, certificate: certificate))
       }
     }
     return named

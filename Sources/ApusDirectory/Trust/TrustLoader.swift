@@ -24,6 +24,7 @@ package final class TrustLoader: Sendable {
   private struct Loaded {
     /// The generation of its snapshot.
     var generation: UInt64 = 0
+    var trust: Trust?
     var revocationFolder: RevocationFolder?
   }
 
@@ -45,10 +46,14 @@ package final class TrustLoader: Sendable {
       // After the lists were read: if the folder disappeared before, the trust data has none of them.
       let folder = try directory.revocationFolder(after: last.revocationFolder)
       logState(folder, isFirst: last.generation == 0)
-      last = Loaded(generation: last.generation + 1, revocationFolder: folder)
+      last = Loaded(
+        generation: last.generation + 1, trust: trust, revocationFolder: folder)
       return trust
     }
   }
+
+  /// The trust data that was read last; nil before the first time.
+  package var current: Trust? { last.withLock { $0.trust } }
 
   private func logState(_ folder: RevocationFolder?, isFirst: Bool) {
     guard folder != nil else {

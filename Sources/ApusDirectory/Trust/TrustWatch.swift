@@ -2,7 +2,7 @@ import ApusCore
 package import ApusLog
 package import ApusLoop
 
-/// Watches the files of the trust data, and reloads them when one changes.
+/// Watches the files of the trust data and of the listeners' certificates, and reloads them when one changes.
 ///
 /// A revocation must apply within a second, whether it comes from a command, an editor, or the authority's tool that
 /// writes a new list into `crls`. The watch compares the files' stamps four times a second, which costs about ten
@@ -19,9 +19,12 @@ package import ApusLoop
   private let log: Log
   private var isLost = false
   private let expiries: ExpiryWatch
+  private let certificates: ServerCertificates
   private let reloads: @Sendable () -> Bool
+  private let presents: @Sendable () -> Void
   private var stamps: [FileStamp]
   private var retry = ReloadRetry()
+  private var certificateRetry = ReloadRetry()
   private var timer: LoopTimer?
   private var hourly: LoopTimer?
 
@@ -29,15 +32,19 @@ package import ApusLoop
   ///   - stamps: Taken before the current trust data was read.
   ///   - reloads: Called on the loop's thread; returns false if it failed and must be retried. Changes made while it
   ///     runs are detected the next time.
+  ///   - presents: Called on the loop's thread when only certificates of listeners have changed.
   package init(
     _ directory: DataDirectory, _ identity: DirectoryIdentity, _ expiries: ExpiryWatch,
-    since stamps: [FileStamp], log: Log, reloads: @escaping @Sendable () -> Bool
+    _ certificates: ServerCertificates, since stamps: [FileStamp], log: Log,
+    reloads: @escaping @Sendable () -> Bool, presents: @escaping @Sendable () -> Void
   ) {
     self.directory = directory
     self.identity = identity
     self.log = log
     self.expiries = expiries
+    self.certificates = certificates
     self.reloads = reloads
+    self.presents = presents
     self.stamps = stamps
   }
 
@@ -56,15 +63,37 @@ package import ApusLoop
     let loss = identity.loss
     if let loss, !isLost { log(.error, "data directory lost", .text("reason", loss)) }
     isLost = loss != nil
+    if refreshCertificates(
+      readsAll: certificateRetry.isDue(nowMilliseconds: loop.nowMilliseconds))
+    {
+      presents()
+      lookAtOwnCertificates()
+    }
     let now = directory.trustStamps()
     guard now != stamps || retry.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
     // Set before reading: a change during the reload must trigger another one.
     stamps = now
-    reload()
+    reloadTrust()
   }
 
-  /// Reloads as if a file had changed. Call it on the loop's thread.
+  /// True if a listener is to present another certificate.
+  private func refreshCertificates(readsAll: Bool, isAsked: Bool = false) -> Bool {
+    let outcome = certificates.refresh(readsAll: readsAll, isAsked: isAsked)
+    if outcome.hasFailed {
+      certificateRetry.failed(nowMilliseconds: loop.nowMilliseconds)
+    } else if readsAll || outcome.hasNew {
+      certificateRetry.succeeded()
+    }
+    return outcome.hasNew
+  }
+
+  /// Reloads as if all files had changed. Call it on the loop's thread.
   package func reload() {
+    if refreshCertificates(readsAll: true, isAsked: true) { presents() }
+    reloadTrust()
+  }
+
+  private func reloadTrust() {
     if reloads() {
       retry.succeeded()
     } else {
@@ -75,10 +104,15 @@ package import ApusLoop
 
   private func lookAtOwnCertificates() {
     // Unreadable files are reported where they are used.
-    guard let own = try? directory.ownCertificates() else { return }
+    guard let own = try? directory.namedCertificates().map(\.entry) else { return }
+    let renewed = certificates.named().map(\.entry)
     let now = EventLoop.wallClockMilliseconds() / 1000
-    expiries.tidy(own: own, nowSeconds: now)
+    expiries.tidy(own: own + renewed, nowSeconds: now)
     for entry in own { expiries.look(at: entry, nowSeconds: now) }
+    for entry in renewed {
+      expiries.look(
+        at: entry, nowSeconds: now, remedy: "renew the files of --server-certificate")
+    }
   }
 
   package func stop() {

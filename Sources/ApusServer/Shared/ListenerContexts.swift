@@ -13,6 +13,7 @@ struct ListenerContexts: Sendable {
   let configuration: ServerConfiguration
   let revocations: Revocations
   let ticketKeys: TicketKeys
+  let certificates: ServerCertificates
 
   /// One for each listener of the configuration that has addresses, in order.
   func all(_ trust: Trust) throws -> [TLSContext] {
@@ -28,8 +29,9 @@ struct ListenerContexts: Sendable {
   ) throws -> TLSContext {
     let authorities = Array(trusted.certificates.map(\.pem).joined().utf8)
     let revocations = revocations
+    let operators = listener.serverCertificate.flatMap(certificates.identity)
     var tls = TLSServerConfiguration(
-      identity: try other ?? directory.serverFiles.read(),
+      identity: try other ?? operators ?? directory.serverFiles.read(),
       clientCertificates: .requested(authoritiesPEM: authorities),
       isRevoked: { revocations.contain($0) },
       // A resumed session presents no certificate, so a context with another one needs ticket keys of its own.
@@ -50,7 +52,9 @@ struct ListenerContexts: Sendable {
       tls.sessionTickets = false
       if listener.allowsLegacyTLS {
         tls.minimumVersion = .v1_0
-        tls.alternateIdentity = try other == nil ? identityForOldClients(of: listener) : nil
+        // Nothing beside another certificate: clients that expect that one trust its authority.
+        let presentsOwn = other == nil && operators == nil
+        tls.alternateIdentity = try presentsOwn ? identityForOldClients(of: listener) : nil
       }
     }
     if listener.kind != .courier, configuration.interceptor?.isLenient == true {

@@ -1,6 +1,6 @@
 package import ApusAdmin
 package import ApusCore
-import ApusDirectory
+package import ApusDirectory
 package import ApusEnrolment
 package import ApusLog
 package import ApusLoop
@@ -19,10 +19,13 @@ package struct ListenerConfiguration: Sendable {
   /// The proxies that may connect, each of which must name its client in a PROXY header; nil if clients connect
   /// themselves.
   package var proxies: [AddressRange]?
+  /// What it presents in place of the service's own certificate; nil for that.
+  package var serverCertificate: IdentityFiles?
 
   package init(
     kind: ListenerKind, environment: Environment, addresses: [SocketAddress],
-    rules: BinaryRules = .standard, allowsLegacyTLS: Bool = false, proxies: [AddressRange]? = nil
+    rules: BinaryRules = .standard, allowsLegacyTLS: Bool = false, proxies: [AddressRange]? = nil,
+    serverCertificate: IdentityFiles? = nil
   ) {
     self.kind = kind
     self.environment = environment
@@ -30,6 +33,7 @@ package struct ListenerConfiguration: Sendable {
     self.rules = rules
     self.allowsLegacyTLS = allowsLegacyTLS
     self.proxies = proxies
+    self.serverCertificate = serverCertificate
   }
 }
 
@@ -92,6 +96,11 @@ package struct ServerConfiguration: Sendable {
 
   /// Those that anybody can come in by.
   var openListeners: [ListenerConfiguration] { listeners.filter { !$0.addresses.isEmpty } }
+
+  /// The files of all certificates that are presented in place of the service's own.
+  var serverCertificates: [IdentityFiles] {
+    (openListeners.map(\.serverCertificate) + [admin?.serverCertificate]).compactMap(\.self)
+  }
 
   package init(dataDirectory: String, listeners: [ListenerConfiguration]) {
     self.dataDirectory = dataDirectory

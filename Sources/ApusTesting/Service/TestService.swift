@@ -37,6 +37,8 @@ package final class TestService: Sendable {
     package var usesIPv6 = false
     /// The proxies that all listeners expect; nil: clients connect themselves.
     package var proxies: [AddressRange]?
+    /// What listeners present in place of the directory's certificate.
+    package var serverCertificates: [ListenerKind: IdentityFiles] = [:]
     /// Connection limit; nil: what the test's file descriptors allow.
     package var connectionCapacity: Int?
     package var halfOpenLimit = Limits.handshakesHalfOpen
@@ -77,7 +79,7 @@ package final class TestService: Sendable {
         Environment.allCases.map {
           ListenerConfiguration(
             kind: kind, environment: $0, addresses: [address], rules: rules,
-            proxies: options.proxies)
+            proxies: options.proxies, serverCertificate: options.serverCertificates[kind])
         }
       })
     configuration.workers = options.workers

@@ -50,7 +50,7 @@ struct DoctorCommand {
 
   /// The service's own files and process come first: they are the cause of what its clients see.
   private func examineService() throws(CommandFailure) {
-    let findings = DoctorService(invocation)?.findings() ?? []
+    let findings = try DoctorService(invocation)?.findings() ?? []
     for finding in findings where finding.state != .bad {
       print(finding.check, finding.state.rawValue, finding.text)
     }

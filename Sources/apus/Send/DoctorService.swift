@@ -18,8 +18,10 @@ struct DoctorService {
     self.invocation = invocation
   }
 
-  func findings() -> [DirectoryFinding] {
-    let files = DirectoryExamination(directory, nowSeconds: Process.nowSeconds).findings()
+  func findings() throws(CommandFailure) -> [DirectoryFinding] {
+    let files =
+      try DirectoryExamination(directory, nowSeconds: Process.nowSeconds).findings()
+      + invocation.serverCertificateFindings()
     // Its own findings are the causes of what the service says.
     guard !files.contains(where: { $0.state == .bad }) else { return files }
     return files + topic() + running()

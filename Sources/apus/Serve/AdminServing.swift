@@ -22,7 +22,8 @@ struct AdminServing {
     guard hasSocket || !addresses.isEmpty || console != nil else { return nil }
     return AdminConfiguration(
       hasSocket: hasSocket, addresses: addresses, console: console.map { [$0] } ?? [],
-      page: .serviceConsole, version: Program.version)
+      page: .serviceConsole, serverCertificate: try invocation.serverCertificates()["admin"],
+      version: Program.version)
   }
 
   private static let consolePort: UInt16 = 2191

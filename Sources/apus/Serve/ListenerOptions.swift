@@ -56,6 +56,7 @@ struct Opening {
     var openings: [Opening] = []
     var taken: [(address: HostPort, flag: String)] = []
     let proxies = try proxies(invocation)
+    let certificates = try invocation.serverCertificates()
     for listener in NamedListener.all {
       for group in invocation.value(listener.option).groups {
         let addresses = try addresses(group.endpoints, for: listener.option, invocation)
@@ -67,7 +68,9 @@ struct Opening {
           }
           taken.append((address, listener.option.description.flag))
         }
-        openings.append(Opening(listener, group.modifiers, addresses, proxies))
+        var opening = Opening(listener, group.modifiers, addresses, proxies)
+        opening.configuration.serverCertificate = certificates[listener.socketName]
+        openings.append(opening)
       }
     }
     return openings

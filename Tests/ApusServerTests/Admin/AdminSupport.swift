@@ -51,10 +51,11 @@ struct AdminBench {
     let log = Log(minimumLevel: .error, sink: { _ in })
     let trust = try directory.data.trust(generation: 1, allowsES512: false)
     let audit = AuditLog(path: directory.data.auditFile)
-    let view = ServiceView(
+    let view = try ServiceView(
       settings: AdminConfiguration(hasSocket: true, version: "1.2.3"), directory: directory.data,
-      service: IdleService(), store: MemoryStore(), expiries: ExpiryWatch(log: log), audit: audit,
-      log: log, state: AdminState(trust), identity: DirectoryIdentity(directory.data.path),
+      service: IdleService(), store: MemoryStore(), expiries: ExpiryWatch(log: log),
+      certificates: ServerCertificates([], log: log), audit: audit, log: log,
+      state: AdminState(trust), identity: DirectoryIdentity(directory.data.path),
       startedMilliseconds: 1_700_000_000_000)
     api = AdminAPI(view: view, gate: AdminGate(directory.data, audit: audit, log: log))
   }
