@@ -252,12 +252,8 @@ package final class Service {
   /// Commands find the listeners by it; without it they use their defaults.
   private func announceAddresses() {
     let data = DataDirectory(path: configuration.dataDirectory)
-    // Commands send no PROXY header.
-    let direct = zip(configuration.openListeners, listeners).filter { $0.0.proxies == nil }
     let addresses = ServiceAddresses(
-      listeners: direct.flatMap { _, listener in
-        listener.addresses.map { .init(listener.kind, listener.environment, $0) }
-      }, names: data.serverNames, process: getpid())
+      listeners: announcedListeners, names: data.serverNames, process: getpid())
     do throws(FileError) {
       addressFile = try data.announce(addresses)
     } catch {
@@ -265,6 +261,19 @@ package final class Service {
         .warning, "commands on this machine will not find the listeners",
         .text("reason", "\(error)"))
     }
+  }
+
+  private var announcedListeners: [ServiceAddresses.Listener] {
+    // Commands send no PROXY header.
+    zip(configuration.openListeners, listeners).filter { $0.0.proxies == nil }
+      .flatMap { configured, listener in
+        let name = configured.serverCertificate.flatMap {
+          contexts.certificates.serverName($0, besides: trust.serviceAuthorities)
+        }
+        return listener.addresses.map {
+          ServiceAddresses.Listener(listener.kind, listener.environment, $0, serverName: name)
+        }
+      }
   }
 
   private func startAdministration() throws {

@@ -54,6 +54,14 @@ struct ProxyHeaderTests {
     #expect(ended(bench) == 0)
   }
 
+  @Test("An IPv4 client that a proxy names in IPv6 is an IPv4 client")
+  func mapped() throws {
+    let bench = try bench()
+    let descriptor = bench.connect(from: proxy)
+    bench.send(Array("PROXY TCP6 ::ffff:192.0.2.7 ::1 1 2\r\n".utf8), on: descriptor)
+    #expect(peers(bench) == ["192.0.2.7:1"])
+  }
+
   @Test("A proxy that speaks for itself keeps its own address")
   func local() throws {
     let bench = try bench()

@@ -313,6 +313,23 @@ struct ServerCertificateTests {
     #expect(try RawTLSClient(address, configuration).peerCertificateDER == folder.leaf.der)
   }
 
+  @Test("Commands on this machine learn its name, unless it is of the service's own authority")
+  func announced() throws {
+    let service = try TestService(
+      nil, .init { $0.serverCertificates = [.provider: folder.live] })
+    let data = service.directory.data
+    let listeners = try #require(data.serviceAddresses?.listeners)
+    for listener in listeners {
+      #expect(listener.serverName == (listener.kind == .provider ? "localhost" : nil))
+    }
+    service.stop()
+    let own = try TestService(
+      service.directory, .init { $0.serverCertificates = [.provider: data.serverRSAFiles] })
+    defer { own.stop() }
+    let others = try #require(data.serviceAddresses?.listeners)
+    #expect(others.allSatisfy { $0.serverName == nil } && others.count == listeners.count)
+  }
+
   @Test("Its end is in log, metrics and lists, until it is renewed")
   func ending() throws {
     try folder.renew(days: 5)

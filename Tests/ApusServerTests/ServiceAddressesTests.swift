@@ -24,6 +24,10 @@ struct ServiceAddressesTests {
         "http2 development 127.0.0.1:2198\nhttp2 production 127.0.0.1:2199\nname localhost\n",
         "localhost", 2199
       ),
+      (
+        "http2 production 0.0.0.0:2197 push.example.com\nhttp2 development 127.0.0.1:2198\n"
+          + "name localhost\n", "push.example.com", 2197
+      ),
     ] as [(String, String, UInt16)])
   func endpoint(text: String, host: String, port: UInt16) throws {
     let addresses = ServiceAddresses(text: text)

@@ -111,7 +111,9 @@ kill -0 "$service" || fail "the service has ended"
 [ "$(grep -c 'server certificate replaced' "$scratch/service.log")" = 1 ] || fail "not replaced once"
 ! grep -q 'not replaced' "$scratch/service.log" || fail "the renewal was reported as a failure"
 
+# It knows the certificate's name by the running service, and would trust the system's authorities.
 "$program" doctor --data "$data" --server-certificate "http2=$live/fullchain.pem:$live/privkey.pem" \
   >"$scratch/doctor.log" 2>&1 || true
 grep -q "http2 presents a certificate for $name" "$scratch/doctor.log" || fail "the doctor does not show it"
+grep -q "$name has no address" "$scratch/doctor.log" || fail "the doctor does not look for $name"
 echo "certbot test: issued, served, renewed and served again without a restart"

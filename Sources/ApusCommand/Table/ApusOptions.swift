@@ -223,7 +223,7 @@ package enum ApusOptions {
   package static let authority = Option(
     "--authority", .file, in: [Verb.send, .listen, .doctor], group: .connection,
     note:
-      "authority/service.crt in the data directory; for Apple's hosts, the system's authorities",
+      "authority/service.crt in the data directory; the system's for Apple and --server-certificate",
     help:
       "The certificate of the authority that signed the service's, or `system` for the system's authorities."
   )

@@ -6,15 +6,27 @@ import Glibc
 /// Where the service of a data directory listens, for commands on the same machine.
 ///
 /// The file has a line for each address, `listener environment address`, one for each name in the server's certificate,
-/// `name NAME`, and `process PID`. The service keeps it locked, so that what a killed one left behind is not believed.
+/// `name NAME`, and `process PID`. If a listener presents another authority's certificate, a name of that one follows
+/// the address. The service keeps it locked, so that what a killed one left behind is not believed.
 package struct ServiceAddresses: Sendable, Hashable {
   package struct Listener: Sendable, Hashable {
     package var kind: ListenerKind
     package var environment: Environment
     package var address: SocketAddress
+    /// A name in the certificate that it presents in place of the service's own; nil for that.
+    package var serverName: String?
 
-    package init(_ kind: ListenerKind, _ environment: Environment, _ address: SocketAddress) {
+    package init(
+      _ kind: ListenerKind, _ environment: Environment, _ address: SocketAddress,
+      serverName: String? = nil
+    ) {
       (self.kind, self.environment, self.address) = (kind, environment, address)
+      self.serverName = serverName
+    }
+
+    fileprivate var line: String {
+      let name = serverName.map { " \($0)" } ?? ""
+      return "\(kind.rawValue) \(environment.name) \(address)\(name)"
     }
   }
 
@@ -37,18 +49,18 @@ package struct ServiceAddresses: Sendable, Hashable {
         names.append(words[1])
       } else if words.count == 2, words[0] == "process" {
         process = Int32(words[1])
-      } else if words.count == 3, let kind = ListenerKind(rawValue: words[0]),
+      } else if (3...4).contains(words.count), let kind = ListenerKind(rawValue: words[0]),
         let environment = Environment(name: words[1]), let address = try? SocketAddress(words[2])
       {
-        listeners.append(Listener(kind, environment, address))
+        listeners.append(
+          Listener(kind, environment, address, serverName: words.count == 4 ? words[3] : nil))
       }
     }
   }
 
   var text: String {
     let lines =
-      listeners.map { "\($0.kind.rawValue) \($0.environment.name) \($0.address)" }
-      + names.map { "name \($0)" } + (process.map { ["process \($0)"] } ?? [])
+      listeners.map(\.line) + names.map { "name \($0)" } + (process.map { ["process \($0)"] } ?? [])
     return lines.joined(separator: "\n") + "\n"
   }
 
@@ -59,6 +71,7 @@ package struct ServiceAddresses: Sendable, Hashable {
     let listener = found.first { $0.environment == .production } ?? found.first
     guard let address = listener?.address else { return nil }
     let (host, port) = (address.hostText, address.port)
+    if let name = listener?.serverName { return (name, port) }
     let isLocal = address.isEverywhere || address.isThisMachine
     if isLocal, names.contains("localhost") { return ("localhost", port) }
     if names.contains(host) { return (host, port) }

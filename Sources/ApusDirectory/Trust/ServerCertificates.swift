@@ -48,6 +48,14 @@ package final class ServerCertificates: Sendable {
     pairs.withLock { $0[files]?.identity }
   }
 
+  /// A host that the certificate of the files names; nil if it names none, or is of one of these authorities.
+  package func serverName(_ files: IdentityFiles, besides authorities: Authorities) -> String? {
+    guard let certificate = pairs.withLock({ $0[files]?.certificate }),
+      !certificate.leads(to: authorities.certificates, for: .server)
+    else { return nil }
+    return certificate.serverNames.first { !$0.hasPrefix("*") }
+  }
+
   /// Reads the pairs whose files have changed.
   ///
   /// A failure is logged when it is met twice, since a pair that is being replaced does not match for a moment; then

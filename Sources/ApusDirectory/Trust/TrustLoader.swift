@@ -24,6 +24,7 @@ package final class TrustLoader: Sendable {
   private struct Loaded {
     /// The generation of its snapshot.
     var generation: UInt64 = 0
+    /// What is in use, which may be older.
     var trust: Trust?
     var revocationFolder: RevocationFolder?
   }
@@ -47,12 +48,12 @@ package final class TrustLoader: Sendable {
       let folder = try directory.revocationFolder(after: last.revocationFolder)
       logState(folder, isFirst: last.generation == 0)
       last = Loaded(
-        generation: last.generation + 1, trust: trust, revocationFolder: folder)
+        generation: last.generation + 1, trust: last.trust ?? trust, revocationFolder: folder)
       return trust
     }
   }
 
-  /// The trust data that was read last; nil before the first time.
+  /// The trust data in use; nil before the first time.
   package var current: Trust? { last.withLock { $0.trust } }
 
   private func logState(_ folder: RevocationFolder?, isFirst: Bool) {
@@ -79,6 +80,7 @@ package final class TrustLoader: Sendable {
     do {
       let trust = try load()
       try use(trust)
+      last.withLock { $0.trust = trust }
       stale.withLock { $0 = nil }
       log(.notice, "directory reloaded", .number("apps", trust.directory.apps.count))
       audit.record(

@@ -151,13 +151,14 @@ extension Invocation {
     }
   }
 
-  /// The authorities that may sign the service's certificate: the system's for Apple's hosts, those of the options or
-  /// the data directory for all others.
+  /// The authorities that may sign the service's certificate: the system's for Apple's hosts and where the service has
+  /// a certificate of another authority, those of the options or the data directory for all others.
   func trustRoots(
     for provider: HostPort
   ) throws(CommandFailure) -> ClientConfiguration.TrustRoots {
     let given = self[ApusOptions.authority]
-    if given == "system" || given == nil && provider.isApple { return .system }
+    let isOther = provider.isApple || isOfOtherAuthority(provider)
+    if given == "system" || given == nil && isOther { return .system }
     return .pem(try authorityPEM())
   }
 }

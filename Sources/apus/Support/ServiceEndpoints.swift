@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusDirectory
+import ApusLoop
 import ApusModel
 
 extension Invocation {
@@ -9,6 +10,14 @@ extension Invocation {
   var courier: HostPort { endpoint(ApusOptions.courier, .courier) }
   /// The service's feedback listener.
   var feedback: HostPort { endpoint(FeedbackOptions.service, .feedback) }
+
+  /// Whether the service of the data directory presents the certificate of an authority other than its own there.
+  func isOfOtherAuthority(_ provider: HostPort) -> Bool {
+    let running = DataDirectory(path: value(ApusOptions.data)).serviceAddresses
+    return running?.listeners.contains {
+      $0.kind == .provider && $0.serverName == provider.host && $0.address.port == provider.port
+    } == true
+  }
 
   /// The option's value, or where the service of the data directory listens, or the option's default.
   private func endpoint(_ option: Option<HostPort>, _ kind: ListenerKind) -> HostPort {
