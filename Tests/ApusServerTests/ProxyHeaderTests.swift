@@ -1,7 +1,9 @@
 import ApusAdmin
+import ApusCore
 import ApusLog
 import ApusLoop
 import ApusModel
+import ApusTLS
 import ApusTesting
 import Testing
 
@@ -195,6 +197,49 @@ struct ProxyHeaderTests {
     #expect(lines.count == 1 && lines[0].contains("peer=192.0.2.7:56324"), "\(lines)")
     // Nothing else: no address of the proxy, which is this machine.
     #expect(bench.lines.all("device connected").allSatisfy { !$0.contains("127.0.0.1") })
+  }
+
+  @Test("Every listener takes the header, in both environments")
+  func listeners() throws {
+    let service = try TestService(
+      nil, .init { $0.proxies = [AddressRange("127.0.0.1")].compactMap(\.self) })
+    defer { service.stop() }
+    let device = try service.directory.device().identity
+    let provider = try service.directory.providerIdentity()
+    let names: [ListenerKind: String] = [.provider: "h2", .courier: TestService.courierProtocol]
+    for kind in [ListenerKind.provider, .courier, .gateway, .feedback] {
+      for environment in Environment.allCases {
+        for header in [Self.binaryHeader, header("192.0.2.7")] {
+          let client = try service.tls(
+            kind, environment, protocols: [names[kind]].compactMap(\.self),
+            identity: kind == .courier ? device : provider, proxyHeader: header)
+          #expect(client.version == .v1_3)
+          client.reset()
+        }
+      }
+    }
+  }
+
+  @Test("A dormant device keeps its client's address, and has it again when it wakes")
+  func dormant() throws {
+    let bench = try MonitoredService { options in
+      options.proxies = [AddressRange("127.0.0.1")].compactMap(\.self)
+    }
+    let service = bench.service
+    defer { service.stop() }
+    let device = try service.directory.device()
+    let courier = RawCourierClient(
+      try service.tls(
+        .courier, protocols: [TestService.courierProtocol], identity: device.identity,
+        proxyHeader: Self.binaryHeader))
+    let connected = try ConnectedDevice(courier, device)
+    try connected.enable(TestDirectory.topic)
+    try service.awaitDormant()
+    let address = #""[2001:db8::7]:56324""#
+    #expect(try bench.get("v1", "devices", device.id.text).contains(address))
+    try connected.settle()
+    #expect(service.service.dormancy().count == 0)
+    #expect(try bench.get("v1", "devices", device.id.text).contains(address))
   }
 
   @Test("What a listener for proxies refuses is in log and metrics")

@@ -313,7 +313,7 @@ struct ServerCertificateTests {
     #expect(try RawTLSClient(address, configuration).peerCertificateDER == folder.leaf.der)
   }
 
-  @Test("Commands on this machine learn its name, unless it is of the service's own authority")
+  @Test("Commands on this machine learn its name, unless the service's own authority issued it")
   func announced() throws {
     let service = try TestService(
       nil, .init { $0.serverCertificates = [.provider: folder.live] })

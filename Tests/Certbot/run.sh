@@ -62,6 +62,8 @@ run_certbot() {
 run_certbot certonly --standalone --http-01-port "$http" --server "https://localhost:$acme/dir" --domain "$name" \
   --agree-tos --register-unsafely-without-email
 live=$scratch/certbot/live/$name
+# As for a service that runs as another user; renewals keep it.
+chmod 640 "$(realpath "$live/privkey.pem")"
 
 # The service, with that certificate for providers.
 data=$scratch/data
@@ -107,6 +109,7 @@ run_certbot renew --force-renewal --no-random-sleep-on-renew
 await serves_file
 [ "$(served)" != "$before" ] || fail "certbot did not renew"
 push "second certificate"
+[ "$(stat -L -c %a "$live/privkey.pem")" = 640 ] || fail "the group lost its right to read the key"
 kill -0 "$service" || fail "the service has ended"
 [ "$(grep -c 'server certificate replaced' "$scratch/service.log")" = 1 ] || fail "not replaced once"
 ! grep -q 'not replaced' "$scratch/service.log" || fail "the renewal was reported as a failure"
