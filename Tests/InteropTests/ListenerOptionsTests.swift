@@ -68,6 +68,15 @@ struct ListenerOptionsTests {
       "\(start.text)")
   }
 
+  @Test("A proxy that is no address is an error")
+  func proxy() throws {
+    let installation = try Installation()
+    let start = try Programs.attempt(
+      ["serve", "--data", installation.directory.path, "--proxy-from", "10.0.0.7,2001:::1"], .both)
+    #expect(start.code == 2, "\(start.text)")
+    #expect(start.text.contains("--proxy-from: 2001:::1 is not an address"), "\(start.text)")
+  }
+
   @Test("A listener with two certificates is an error")
   func twoCertificates() throws {
     let installation = try Installation()

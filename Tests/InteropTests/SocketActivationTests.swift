@@ -41,6 +41,28 @@ struct SocketActivationTests {
     #expect(service.stop() == 0)
   }
 
+  @Test("A listener on such a socket keeps its modifiers")
+  func modifiers() throws {
+    let installation = try Installation()
+    let (plain, proxied) = try (ListeningSocket(), ListeningSocket())
+    let service = try ActivatedService(
+      installation, [("http2", plain), ("http2-development", proxied)],
+      ["--http2-development-listen", "127.0.0.1:2+proxy"])
+    for (socket, header, status) in [
+      (plain, [], "405"), (proxied, ["--haproxy-protocol"], "405"), (proxied, [], "000"),
+    ] {
+      let answer = try Programs.run(
+        URL(filePath: "/bin/sh"),
+        [
+          "-c", #"curl "$@" || true"#, "curl", "--silent", "--http2", "--max-time", "60",
+          "--cacert", installation.authority, "--output", "/dev/null", "--write-out",
+          "%{http_code}",
+        ] + header + ["https://127.0.0.1:\(socket.port)/3/device/00"])
+      #expect(answer == status, "\(socket.port) \(header)")
+    }
+    #expect(service.stop() == 0)
+  }
+
   @Test("A socket without a listener prevents the start, and the error names it")
   func unmatched() throws {
     let installation = try Installation()
