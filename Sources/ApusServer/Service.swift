@@ -168,60 +168,6 @@ package final class Service {
     }
   }
 
-  /// On a full disk the service starts all the same: it reads older layouts.
-  private static func migrate(_ directory: DataDirectory, _ log: Log) throws {
-    do {
-      guard let old = try directory.migrate() else { return }
-      log(
-        .notice, "data directory migrated", .number("from", old),
-        .number("to", DataDirectory.formatVersion))
-    } catch let error as FileError {
-      log(.warning, "data directory not migrated", .text("reason", "\(error)"))
-    }
-  }
-
-  private static func openStore(
-    _ configuration: ServerConfiguration, _ directory: DataDirectory
-  ) throws -> any DurableStore {
-    guard !configuration.isEphemeral else { return MemoryStore() }
-    directory.removeInterruptedBackup()
-    var options = RocksOptions()
-    let log = configuration.log
-    // The writers of the lines keep to the bounds; the engine follows, a table at a time.
-    options.ledgerBytes = (configuration.ledgerMegabytes * 5 / 4 + 32) * 1024 * 1024
-    options.ledgerSeconds = (configuration.ledgerDays + 1) * 86_400
-    options.blockCacheBytes = configuration.storeCacheMegabytes * 1024 * 1024
-    options.waitsForDisk = true
-    options.onMessage = { text in log(.warning, "store engine", .text("message", text)) }
-    // Providers wait for it as they do for a worker.
-    options.onThreadStart = { Scheduling.preferShortSlices() }
-    options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
-    return try directory.openStore(options)
-  }
-
-  /// The journals in the store's folder. Without one the service runs on, and its ledger has gaps after a crash.
-  private static func journals(
-    _ configuration: ServerConfiguration, _ directory: DataDirectory, workers: Int
-  ) -> LedgerJournals {
-    guard !configuration.isEphemeral else { return LedgerJournals() }
-    return LedgerJournals(
-      in: directory.storePath, workers: configuration.ledger == .off ? 0 : workers
-    ) { fault in
-      configuration.log(
-        .warning, "no ledger journal: a crash would lose the last second of the ledger",
-        .text("reason", "\(fault)"))
-    }
-  }
-
-  /// The numbers of accepted notifications, once the first block of them is durable; or at once where the disk is full:
-  /// nothing is accepted until there is room.
-  private static func acceptanceOrder(_ store: any DurableStore) throws -> AcceptanceOrder {
-    let outcome = Monitor<StoreError??>(nil)
-    let order = try AcceptanceOrder(store: store) { error in outcome.notify { $0 = .some(error) } }
-    if let error = outcome.take(), !error.letsServiceRun { throw error }
-    return order
-  }
-
   private static var coreCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
 
   /// Opens the listeners and lets the workers run.
