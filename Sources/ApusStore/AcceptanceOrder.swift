@@ -55,6 +55,15 @@ package final class AcceptanceOrder: Sendable {
     }
   }
 
+  /// Requests a block if none is left and the store takes writes. Call it now and then: otherwise the first
+  /// notification after a fault of the store would be refused, although the fault is over.
+  package func refill() {
+    guard store.isAvailable,
+      following.load(ordering: .relaxed) >= ceiling.load(ordering: .acquiring)
+    else { return }
+    extend()
+  }
+
   /// Requests another block from the store, unless a request is pending.
   private func extend(_ done: @escaping @Sendable (StoreError?) -> Void = { _ in }) {
     guard !isExtending.load(ordering: .relaxed),

@@ -47,6 +47,25 @@ struct AcceptanceOrderTests {
     #expect(order.next() == 0)
   }
 
+  @Test("After a fault a block is requested before the next notification needs it")
+  func refill() throws {
+    let store = MemoryStore(mode: .manual)
+    store.failNextCommits(1, with: .unavailable)
+    let order = try AcceptanceOrder(store: store)
+    // One request at a time.
+    order.refill()
+    #expect(store.pendingCommitCount == 1)
+    store.runCommits()
+    order.refill()
+    order.refill()
+    #expect(store.pendingCommitCount == 1)
+    store.runCommits()
+    #expect(order.next() == 0)
+    // Nothing is requested while there are numbers left.
+    order.refill()
+    #expect(store.pendingCommitCount == 0)
+  }
+
   @Test("From half of a block on another is requested once, and without it the numbers end")
   func extend() throws {
     let store = MemoryStore(mode: .manual)

@@ -133,6 +133,7 @@ final class ShardDriver: @unchecked Sendable {
 
   /// Tries again what the store refused, and finds the tokens whose grace is over.
   func secondPassed() {
+    order.refill()
     ledgerSecondPassed()
     shard.retry()
     while let dropped = shard.nextDropped(nowMilliseconds: context.wallMilliseconds) {

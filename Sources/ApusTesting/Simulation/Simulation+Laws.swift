@@ -158,6 +158,9 @@ extension Simulation {
   /// Whether the service could answer every request in time and correctly since then.
   func wasUntroubled(since time: UInt64, _ generation: Int) -> Bool {
     server.state == .up && server.generation == generation
-      && max(troubledUntil, diskTroubledUntil, disk.troubledUntil, disk.slowUntil) < time
+      // After a fault, each worker asks within a second for what it needs to accept notifications.
+      && max(
+        troubledUntil, diskTroubledUntil, disk.troubledUntil + Timeline.second, disk.slowUntil)
+        < time
   }
 }
