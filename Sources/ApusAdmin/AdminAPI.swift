@@ -104,15 +104,19 @@ struct AdminAPI: WebHandler {
     case .ledger: return try records.ledger()
     case .counters: return try records.counters()
     case .copyStore: return try copyStore(input)
+    case .listWebhooks: return try AdminWebhooks(view, input).list()
+    case .testWebhook: return try AdminWebhooks(view, input).test()
     default:
       if let loss = view.identity.loss { throw AdminProblem(.unavailable, loss) }
       // One at a time, because some changes write more than one file.
-      return try view.state.changing { () throws(AdminProblem) in try change(operation, changes) }
+      return try view.state.changing { () throws(AdminProblem) in
+        try change(operation, changes, AdminWebhooks(view, input))
+      }
     }
   }
 
   private func change(
-    _ operation: AdminOperation, _ changes: AdminChanges
+    _ operation: AdminOperation, _ changes: AdminChanges, _ webhooks: AdminWebhooks
   ) throws(AdminProblem) -> WebResponse {
     switch operation {
     case .addTeam: try changes.addTeam()
@@ -127,6 +131,9 @@ struct AdminAPI: WebHandler {
     case .retireDevice: try changes.retireDevice()
     case .makeCode: try changes.makeCode()
     case .withdrawCode: try changes.withdrawCode()
+    case .addWebhook: try webhooks.add()
+    case .rotateWebhook: try webhooks.rotate()
+    case .removeWebhook: try webhooks.remove()
     default: preconditionFailure("\(operation) changes nothing")
     }
   }

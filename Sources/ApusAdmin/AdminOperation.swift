@@ -39,6 +39,11 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case ledger
   case counters
   case copyStore
+  case listWebhooks
+  case addWebhook
+  case testWebhook
+  case rotateWebhook
+  case removeWebhook
 
   struct Route: Sendable {
     let web: WebRoute
@@ -90,6 +95,11 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .ledger: Route("POST", "/v1/ledger/query", .read)
     case .counters: Route("GET", "/v1/counters", .read)
     case .copyStore: Route("POST", "/v1/store/copy", .trust)
+    case .listWebhooks: Route("GET", "/v1/webhooks", .read)
+    case .addWebhook: Route("POST", "/v1/webhooks", .trust)
+    case .testWebhook: Route("POST", "/v1/webhooks/{name}/test", .trust)
+    case .rotateWebhook: Route("POST", "/v1/webhooks/{name}/rotate", .trust)
+    case .removeWebhook: Route("DELETE", "/v1/webhooks/{name}", .trust)
     }
   }
 

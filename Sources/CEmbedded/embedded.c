@@ -170,6 +170,10 @@ static const unsigned char violations_js[] = {
 #embed "../ApusConsole/Assets/violations.js"
 };
 
+static const unsigned char webhooks_js[] = {
+#embed "../ApusConsole/Assets/webhooks.js"
+};
+
 static const embedded_file console[] = {
   FILE_OF("index.html", index_html),
   FILE_OF("base.css", base_css),
@@ -212,6 +216,7 @@ static const embedded_file console[] = {
   FILE_OF("texts.js", texts_js),
   FILE_OF("tokens.js", tokens_js),
   FILE_OF("violations.js", violations_js),
+  FILE_OF("webhooks.js", webhooks_js),
 };
 
 const embedded_file *const embedded_console = console;

@@ -10,6 +10,7 @@ import { Keys } from '/assets/keys.js'
 import { Ledger } from '/assets/ledger.js'
 import { Overview } from '/assets/overview.js'
 import { serviceSender } from '/assets/senders.js'
+import { Webhooks } from '/assets/webhooks.js'
 
 /** The views by name; the first is the home view. */
 export const views = ({ go }) => ({
@@ -20,6 +21,7 @@ export const views = ({ go }) => ({
   apps: { title: 'Apps', letter: 'a', make: () => new Apps() },
   keys: { title: 'Keys', letter: 'k', make: () => new Keys() },
   certificates: { title: 'Certificates', letter: 'c', make: () => new Certificates() },
+  webhooks: { title: 'Webhooks', letter: 'w', make: () => new Webhooks() },
   audit: { title: 'Audit', letter: 'u', make: () => new Audit() },
 })
 

@@ -75,6 +75,7 @@ struct AdminAPITests {
       case .addApp: required.replacingOccurrences(of: #""name":"N","#, with: "")
       case .addKey: #""team":"\#(bench.directory.team.text)","#
       case .rotate: #""what":"sealing-key","#
+      case .addWebhook: #""url":"https://a.example/","#
       case .sendNotification: #""token":"ab","payload":{},"#
       default: ""
       }
@@ -161,12 +162,53 @@ struct AdminAPITests {
       ("POST", "/v1/ledger/query", #"{"limit":1001}"#, 400, "invalid"),
       // The store of a bench is in memory.
       ("POST", "/v1/store/copy", nil, 503, "unavailable"),
+      ("POST", "/v1/webhooks", #"{"url":"http://a.example/"}"#, 400, "invalid"),
+      ("POST", "/v1/webhooks", #"{"url":"https://a.example/","name":"a b"}"#, 400, "invalid"),
+      ("POST", "/v1/webhooks", #"{"url":"https://a.example/","events":["x"]}"#, 400, "invalid"),
+      ("POST", "/v1/webhooks/none/test", nil, 404, "not-found"),
+      ("POST", "/v1/webhooks/none/rotate", nil, 404, "not-found"),
+      ("DELETE", "/v1/webhooks/none", nil, 404, "not-found"),
+      ("DELETE", "/v1/webhooks/a.b", nil, 400, "invalid"),
     ] as [(String, String, String?, Int, String)])
   func mistakes(method: String, path: String, body: String?, status: Int, reason: String) throws {
     let answer = try AdminBench().ask(method, path, body)
     #expect(answer.status == status, "\(answer)")
     #expect(answer.json["reason"]?.string == reason, "\(answer)")
     #expect(answer.json["detail"]?.string?.isEmpty == false)
+  }
+
+  @Test("Webhooks are added, rotated and removed; only their secrets' first sight shows them")
+  func webhooks() throws {
+    let bench = try AdminBench()
+    let url = "https://backend.example.com/hook/s3cret?a=1"
+    let added = try bench.ask(
+      "POST", "/v1/webhooks", #"{"url":"\#(url)","name":"one","events":["token.died"]}"#)
+    #expect(added.status == 201)
+    let secret = try #require(added.json["secret"]?.string)
+    #expect(secret.hasPrefix("apuswh_"))
+    #expect(try bench.ask("POST", "/v1/webhooks", #"{"url":"\#(url)","name":"one"}"#).status == 409)
+    let listed = try bench.ask("GET", "/v1/webhooks")
+    #expect(!listed.text.contains(secret))
+    let hook = try #require(listed.json["webhooks"]?.array?.first)
+    #expect(hook["url"]?.string == url)
+    #expect(hook["events"]?.array == [.string("token.died")])
+    #expect(hook["rotating"]?.bool == false)
+    let reader = try bench.token("reader", .read)
+    let seen = try bench.ask("GET", "/v1/webhooks", token: reader, peer: AdminBench.remotePeer)
+    #expect(
+      seen.json["webhooks"]?.array?.first?["url"]?.string == "https://backend.example.com")
+    let second = try bench.ask("POST", "/v1/webhooks/one/rotate").json["secret"]?.string
+    #expect(second?.hasPrefix("apuswh_") == true && second != secret)
+    let rotating = try bench.ask("GET", "/v1/webhooks").json["webhooks"]?.array?.first
+    #expect(rotating?["rotating"]?.bool == true)
+    let finished = try bench.ask("POST", "/v1/webhooks/one/rotate", #"{"finish":true}"#)
+    #expect(finished.status == 200 && finished.json["secret"] == nil)
+    #expect(try bench.ask("DELETE", "/v1/webhooks/one").json["removed"]?.string == "one")
+    #expect(try bench.ask("GET", "/v1/webhooks").json["webhooks"]?.array == [])
+    #expect(
+      try bench.auditLines().map { $0["event"]?.string } == [
+        "webhook.added", "webhook.rotated", "webhook.rotated", "webhook.removed",
+      ])
   }
 
   @Test("A body that is not declared as JSON is rejected, and a 405 lists the allowed methods")

@@ -7,7 +7,7 @@ import mock_admin
 from admin_world import MARKUP, TOPIC, certificate
 from page_case import PageCase
 
-VIEWS = ["overview", "devices", "ledger", "send", "apps", "keys", "certificates", "audit"]
+VIEWS = ["overview", "devices", "ledger", "send", "apps", "keys", "certificates", "webhooks", "audit"]
 
 
 class AdminCase(PageCase):
@@ -241,6 +241,39 @@ class Changes(AdminCase):
         self.expect("ABC123DEFG", ".log")
 
 
+class Webhooks(AdminCase):
+    def test_actions(self):
+        """Adding shows the secret once; tests, rotations and removals go to the service."""
+        browser = self.show("webhooks")
+        self.expect("the receiver answered 503", "[aria-label=Webhooks]")
+        self.expect("https://backend.example.com/<img", "[aria-label=Webhooks]")
+        browser.type("input[type=url]", "https://backend.example.com/dead")
+        browser.type("input", "dead", "Name")
+        browser.click("label", "token.died")
+        browser.click("button", "Add")
+        self.expect("apuswh_0123", "[aria-label=Secret]")
+        self.assertEqual(
+            self.call_of("POST", "webhooks"),
+            {"url": "https://backend.example.com/dead", "name": "dead", "events": ["token.died"]},
+        )
+        browser.click("button", "Test dead")
+        browser.wait("document.body.innerText.includes('accepted the test event')")
+        browser.click("button", "Test orders")
+        browser.wait("document.querySelector('[role=alert]').textContent.includes('the receiver answered 503')")
+        browser.click("button", "Rotate dead")
+        browser.accept()
+        self.expect("apuswh_4567", "[aria-label=Secret]")
+        self.expect("rotating", "[aria-label=Webhooks]")
+        browser.click("button", "Finish dead")
+        browser.accept()
+        browser.wait("!document.querySelector('[aria-label=Webhooks]').innerText.includes('rotating')")
+        self.assertEqual(self.call_of("POST", "webhooks/dead/rotate"), {"finish": True})
+        browser.click("button", "Remove dead")
+        browser.accept()
+        browser.wait("!document.querySelector('[aria-label=Webhooks]').innerText.includes('/dead')")
+        self.assertEqual([hook["name"] for hook in self.world.webhooks], ["orders"])
+
+
 class Ledger(AdminCase):
     def test_search(self):
         browser = self.show("ledger")
@@ -295,7 +328,7 @@ class Ledger(AdminCase):
 class Everywhere(AdminCase):
     def test_keyboard(self):
         browser = self.show()
-        for name, letter in zip(VIEWS[1:] + VIEWS[:1], "dlsakcuo"):
+        for name, letter in zip(VIEWS[1:] + VIEWS[:1], "dlsakcwuo"):
             browser.press("g", letter)
             browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
         browser.press("/")

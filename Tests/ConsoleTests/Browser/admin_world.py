@@ -71,6 +71,18 @@ class World:
             certificate("device", MARKUP, -1, 4),
         ]
         self.revoked = []
+        self.webhooks = [
+            {
+                "name": "orders",
+                "url": "https://backend.example.com/" + MARKUP,
+                "events": ["token.died", "device.connected"],
+                "rotating": False,
+                "delivered": 12345,
+                "waiting": 7,
+                "failures": 3,
+                "error": "the receiver answered 503",
+            }
+        ]
         self.devices = {one["device"]: one for one in (device(number, number % 4 != 0) for number in range(1, 121))}
         self.enrolments = [
             {

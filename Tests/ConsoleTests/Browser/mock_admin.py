@@ -145,6 +145,8 @@ class Handler(mock_service.Handler):
             return {**key, **secret}
         elif name == "certificates":
             world.revoked.append(rest[0])
+        elif name == "webhooks":
+            return self.change_webhook(rest, body)
         elif name == "devices":
             world.devices[rest[0]].update(retired=stamp(time.time()), connected=False)
         elif name == "enrolments":
@@ -157,6 +159,22 @@ class Handler(mock_service.Handler):
             world.codes.append({**made, **more})
             return {**made, "code": "K7QX-2MNP"}
         return {}
+
+
+    def change_webhook(self, rest, body):
+        world = self.world
+        if not rest:
+            numbers = {"rotating": False, "delivered": 0, "waiting": 0, "failures": 0}
+            world.webhooks.append({**numbers, "name": body.get("name", "default"), **body})
+            return {**world.webhooks[-1], "secret": "apuswh_0123"}
+        hook = next(hook for hook in world.webhooks if hook["name"] == rest[0])
+        if self.command == "DELETE":
+            world.webhooks.remove(hook)
+            return {"removed": rest[0]}
+        if rest[1] == "test":
+            return {"delivered": False, "error": hook["error"]} if "error" in hook else {"delivered": True}
+        hook["rotating"] = not (body or {}).get("finish", False)
+        return {"name": rest[0], **({"secret": "apuswh_4567"} if hook["rotating"] else {})}
 
 
 def start(port=0):
