@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 scripts/setup.sh package
 packages=$PWD/.build/package
 # What the packages depend on is in the base, so that they can be installed without a network.
-included=$(scripts/depends.sh "$packages"/apus_*.deb),systemd-sysv,logrotate
+included=$(scripts/depends.sh "$packages"/apus_*.deb),systemd-sysv,logrotate,curl
 base=$PWD/.build/package-base-$(cksum <<<"$included" | cut -d ' ' -f 1).tar
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -21,7 +21,7 @@ new_system() {
   tar -xf "$base" -C "$1"
   # What the installer of a real system writes.
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$1/etc/hosts"
-  cp "$packages"/*.deb Tests/DataDirectories/0.1.tar.gz "$2" "$1/tmp"
+  cp "$packages"/*.deb Tests/DataDirectories/0.1.tar.gz README.md "$2" "$1/tmp"
 }
 
 # inside ROOT COMMAND…: runs it there, with processes, mounts and a network of its own.

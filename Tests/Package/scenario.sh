@@ -54,6 +54,30 @@ echo "  $took ms"
 kill "$dev"
 wait "$dev"
 
+step "the examples of the README work for an ordinary user"
+mkdir -m 777 reader
+{
+  printf '%s\n' 'set -e' 'trap '\''kill $(jobs -p) 2>/dev/null; wait'\'' EXIT'
+  awk '/^<!-- run: README -->$/ { getline; inside = 1; next }
+    inside && /^```$/ { inside = 0; print "next_example"; next }
+    inside' README.md
+} >reader/examples.sh
+# A reader takes some seconds from one example to the next, in which what was started gets ready.
+cat >reader/run.sh <<'RUN'
+next_example() {
+  until apus status >/dev/null 2>&1; do sleep 0.1; done
+  sleep 2
+  if jobs | grep -q "apus listen"; then until [ -s token ]; do sleep 0.1; done; fi
+}
+. ./examples.sh
+RUN
+(
+  cd reader
+  setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME="$PWD" timeout 60 bash run.sh >out.txt 2>&1
+) || die "$(cat reader/out.txt)"
+grep -q "Tea is ready" reader/out.txt || die "$(cat reader/out.txt)"
+grep -q "Hello from curl" reader/out.txt || die "$(cat reader/out.txt)"
+
 step "apus init, and the command line of the unit as its user"
 as_apus apus init --data /var/lib/apus --topic com.example.app --name localhost >init.txt
 # serve [DIRECTORY]
