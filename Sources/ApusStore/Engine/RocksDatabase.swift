@@ -36,7 +36,9 @@ final class RocksDatabase: @unchecked Sendable {
     let tuning = RocksTuning(options)
     defer { tuning.destroy() }
     let isCreating = if case .writing(creating: true) = access { true } else { false }
-    let database = unsafe tuning.database(creating: isCreating, log: log)
+    let tableCount = ((try? StoreDirectory(path: path).list()) ?? []).count { $0.hasSuffix(".sst") }
+    let database = unsafe tuning.database(
+      creating: isCreating, log: log, tableCount: tableCount)
     defer { unsafe rocksdb_options_destroy(database) }
     // The engine numbers families in the order of their creation: `default`, then ours by raw value.
     let ours = StoreFamily.allCases.sorted { $0.rawValue < $1.rawValue }
@@ -82,11 +84,6 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe readOptions = rocksdb_readoptions_create()
     unsafe readOnceOptions = rocksdb_readoptions_create()
     unsafe rocksdb_readoptions_set_fill_cache(readOnceOptions, 0)
-    if takesWrites {
-      // If the engine refuses, its own 30 days apply.
-      set("periodic_compaction_seconds", options.mailboxRewriteSeconds, of: .mailbox)
-      set("ttl", options.ledgerSeconds, of: .ledger)
-    }
     for family in ours where number(of: family) != WriteRecord.number(of: family) {
       close()
       throw .corrupted(
@@ -103,19 +100,6 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe rocksdb_close(handle)
     // The engine's threads have ended and no longer use it.
     unsafe rocksdb_compactionfilter_destroy(mailboxFilter)
-  }
-
-  /// Sets an option without a call in the C interface, by its name.
-  private func set(_ name: StaticString, _ value: Int, of family: StoreFamily) {
-    var name = unsafe UnsafePointer(strdup("\(name)"))
-    var value = unsafe UnsafePointer(strdup("\(value)"))
-    defer {
-      unsafe free(UnsafeMutablePointer(mutating: name))
-      unsafe free(UnsafeMutablePointer(mutating: value))
-    }
-    var message: UnsafeMutablePointer<CChar>?
-    unsafe rocksdb_set_options_cf(handle, self.family(family), 1, &name, &value, &message)
-    _ = unsafe Self.take(&message)
   }
 
   /// Merges all tables of a family now.

@@ -16,7 +16,9 @@ struct RocksTuning {
   func destroy() { unsafe rocksdb_cache_destroy(cache) }
 
   /// Options of the whole database, which uses `log`.
-  func database(creating: Bool, log: EngineLog) -> OpaquePointer {
+  ///
+  /// - Parameter tableCount: The tables that there are.
+  func database(creating: Bool, log: EngineLog, tableCount: Int) -> OpaquePointer {
     let made: OpaquePointer = unsafe rocksdb_options_create()
     unsafe rocksdb_options_set_create_if_missing(made, creating ? 1 : 0)
     // A crash during creation leaves some families missing.
@@ -26,6 +28,9 @@ struct RocksTuning {
     // All tables stay open, because the engine drops tables by age only then; with tables of 64 MB for each 130,000
     // stored notifications there are few.
     unsafe rocksdb_options_set_max_open_files(made, -1)
+    // The engine starts its 16 threads for opening tables once for each family, also if there is nothing to open.
+    unsafe rocksdb_options_set_max_file_opening_threads(
+      made, Int32(max(1, min(16, tableCount / 32))))
     unsafe rocksdb_options_set_max_background_jobs(made, Int32(options.backgroundJobs))
     unsafe rocksdb_options_set_max_manifest_file_size(made, 16 * 1024 * 1024)
     // Only one thread writes: support for concurrent writes to a memtable would cost atomic operations for nothing.
@@ -41,18 +46,24 @@ struct RocksTuning {
     unsafe rocksdb_options_set_wal_recovery_mode(made, Int32(recovery))
     unsafe rocksdb_options_set_stats_dump_period_sec(made, 0)
     unsafe rocksdb_options_set_stats_persist_period_sec(made, 0)
-    return unsafe options.acceptsLoss ? made : noticingMissingLogs(made)
+    guard !options.acceptsLoss else { return unsafe made }
+    // The engine then records in its MANIFEST, when it begins a new log, which logs were synced and their sizes, and
+    // refuses to open if one of them is missing or shorter.
+    guard let noticing = unsafe with("track_and_verify_wals_in_manifest=true", made) else {
+      preconditionFailure("the engine does not support the option for detecting missing logs")
+    }
+    return unsafe noticing
   }
 
-  /// Makes the engine record in its MANIFEST, when it begins a new log, which logs were synced and their sizes. It
-  /// then refuses to open if one of them is missing or shorter. The C interface has no function for this option.
-  private func noticingMissingLogs(_ options: OpaquePointer) -> OpaquePointer {
+  /// Replaces the object by one with options that have no function in the C interface, by their names; nil, and the
+  /// object stays, if the engine does not know them.
+  private func with(_ text: String, _ options: OpaquePointer) -> OpaquePointer? {
     let made: OpaquePointer = unsafe rocksdb_options_create()
     var message: UnsafeMutablePointer<CChar>?
-    unsafe rocksdb_get_options_from_string(
-      options, "track_and_verify_wals_in_manifest=true", made, &message)
-    guard unsafe message == nil else {
-      preconditionFailure("the engine does not support the option for detecting missing logs")
+    unsafe rocksdb_get_options_from_string(options, text, made, &message)
+    guard unsafe RocksDatabase.take(&message) == nil else {
+      unsafe rocksdb_options_destroy(made)
+      return nil
     }
     unsafe rocksdb_options_destroy(options)
     return unsafe made
@@ -95,7 +106,14 @@ struct RocksTuning {
     unsafe setCompaction(of: family, made)
     // For payloads of a few hundred bytes compression is not worth its time.
     unsafe rocksdb_options_set_compression(made, Int32(rocksdb_no_compression))
-    return unsafe made
+    // If the engine refuses, its own 30 days apply.
+    let age: String? =
+      switch family {
+      case .mailbox: "periodic_compaction_seconds=\(options.mailboxRewriteSeconds)"
+      case .ledger: "ttl=\(options.ledgerSeconds)"
+      case .devices, .meta, .feedback: nil
+      }
+    return unsafe age.flatMap { unsafe with($0, made) } ?? made
   }
 
   /// The ledger's lines are written in order of time and removed in that order. Its tables are never merged, which
