@@ -178,7 +178,7 @@ let package = Package(
       "ApusWebhooksTests",
       [
         "ApusWebhooks", "ApusDirectory", "ApusLog", "ApusLoop", "ApusTesting", "ApusTrust",
-        "ApusWire",
+        "ApusWire", "DiskFaults",
       ]),
     tests(
       "ApusDirectoryTests",

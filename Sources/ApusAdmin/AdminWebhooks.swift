@@ -41,7 +41,7 @@ struct AdminWebhooks {
     return WebResponse(json: .fields(["webhooks": .array(values)]))
   }
 
-  /// Paths of URLs may be secrets: whoever may not change webhooks sees the host only.
+  /// A URL's path may be a secret: only callers who may change webhooks see it.
   private func shown(_ url: String) -> String {
     guard !input.scopes.contains(.trust), let start = url.firstRange(of: "://") else { return url }
     let host = url[start.upperBound...].prefix { $0 != "/" && $0 != "?" }
@@ -56,16 +56,12 @@ struct AdminWebhooks {
       }, "url")
     let names = try input.texts("events", maximumCount: EventKind.allCases.count)
     try input.requireAllUsed()
-    var kinds: [EventKind] = []
-    for name in names {
-      guard let kind = EventKind(rawValue: name) else {
-        let known = EventKind.allCases.map(\.rawValue).joined(separator: ", ")
-        throw AdminProblem(.invalid, "\"\(name)\" is not an event; events are \(known)")
-      }
-      kinds.append(kind)
+    let events: EventKinds
+    do throws(UnknownEvent) { events = try EventKinds(names: names) } catch {
+      throw AdminProblem(.invalid, "\(error)")
     }
     let webhook = Webhook(
-      name: name ?? "default", url: url, events: kinds.isEmpty ? .all : EventKinds(kinds),
+      name: name ?? "default", url: url, events: events,
       secrets: [Webhook.makeSecret()])
     try changes.attempt { try view.directory.add(webhook) }
     changes.record(.webhookAdded, "webhook \(webhook.name) to \(url)")

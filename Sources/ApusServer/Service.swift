@@ -101,7 +101,7 @@ package final class Service {
       configuration.interceptor == nil
       ? WebhookService(
         dataDirectory, sink: events, megabytes: configuration.webhookMegabytes,
-        log: configuration.log
+        firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, log: configuration.log
       ) { watched.report(to: $0, nowMilliseconds: EventLoop.wallClockMilliseconds()) } : nil
     let shared = SharedState(
       configuration: configuration, store: store, order: order,

@@ -27,11 +27,39 @@ package struct EventKinds: OptionSet, Sendable, Hashable {
 
   package static let all = EventKinds(EventKind.allCases)
 
+  /// The kinds with these names; all, if there are none.
+  package init(names: [String]) throws(UnknownEvent) {
+    var kinds: [EventKind] = []
+    for name in names {
+      guard let kind = EventKind(rawValue: name) else { throw UnknownEvent(name: name) }
+      kinds.append(kind)
+    }
+    self = kinds.isEmpty ? .all : EventKinds(kinds)
+  }
+
   package func contains(_ kind: EventKind) -> Bool { rawValue & Self.bit(kind) != 0 }
 
   package var names: [String] { EventKind.allCases.filter(contains).map(\.rawValue) }
 
   private static func bit(_ kind: EventKind) -> UInt32 {
-    1 << UInt32(EventKind.allCases.firstIndex(of: kind) ?? 0)
+    switch kind {
+    case .notificationFinished: 1 << 0
+    case .tokenDied: 1 << 1
+    case .deviceFirstSeen: 1 << 2
+    case .deviceConnected: 1 << 3
+    case .deviceRetired: 1 << 4
+    case .certificateExpiring: 1 << 5
+    case .trustStale: 1 << 6
+    }
+  }
+}
+
+/// A name that no event has.
+package struct UnknownEvent: Error, Sendable, CustomStringConvertible {
+  package var name: String
+
+  package var description: String {
+    let known = EventKind.allCases.map(\.rawValue).joined(separator: ", ")
+    return "\"\(name)\" is not an event; events are \(known)"
   }
 }

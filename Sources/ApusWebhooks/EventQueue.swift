@@ -26,14 +26,15 @@ final class EventQueue {
   private var file: OpenFile?
   /// Of lines that were dropped because the queue was full.
   private(set) var droppedCount: UInt64 = 0
-  /// The place of a line that was read, by its number: reading continues there.
-  private var bookmarks: [UInt64: (segment: UInt64, offset: Int)] = [:]
+  private let first: UInt64
 
   /// - Parameters:
   ///   - folder: Exists.
   ///   - limitBytes: The most that it may have; beyond it the oldest events are dropped.
-  init(folder: String, limitBytes: Int) throws {
+  ///   - first: The number of the first event in an empty folder.
+  init(folder: String, limitBytes: Int, first: UInt64 = 1) throws {
     self.folder = folder
+    self.first = first
     self.limitBytes = limitBytes
     segmentBytes = max(4096, min(1 << 20, limitBytes / 8))
     for name in try Files.names(in: folder) {
@@ -44,7 +45,7 @@ final class EventQueue {
   }
 
   /// The number of the next event.
-  var next: UInt64 { segments.last?.next ?? 1 }
+  var next: UInt64 { segments.last?.next ?? first }
 
   /// The number of the oldest event; `next` if there is none.
   var oldest: UInt64 { segments.first { $0.count > 0 }?.first ?? next }
@@ -60,22 +61,33 @@ final class EventQueue {
   private static func survey(_ path: String, first: UInt64) throws -> Segment {
     let content = try Files.read(path)
     let end = content.lastIndex(of: 0x0a).map { $0 + 1 } ?? 0
-    if end < content.count, unsafe truncate(path, end) != 0 {
-      throw DirectoryProblem("cannot remove the unfinished line at the end of \(path)")
-    }
+    if end < content.count { try shorten(path, to: end) }
     return Segment(first: first, count: UInt64(content[..<end].count { $0 == 0x0a }), bytes: end)
+  }
+
+  private static func shorten(_ path: String, to count: Int) throws(DirectoryProblem) {
+    guard unsafe truncate(path, count) == 0 else {
+      throw DirectoryProblem("cannot remove what is unfinished at the end of \(path)")
+    }
   }
 
   // MARK: Writing
 
-  /// Appends events, each the members of a JSON object without the braces, and syncs them.
+  /// Appends events, each the members of a JSON object without the braces, and syncs them. After an error the queue has
+  /// none of them.
   func append(_ events: [String]) throws {
     if file == nil || segments.last.map({ $0.bytes >= segmentBytes }) == true { try startSegment() }
     var text = ""
     for (offset, event) in events.enumerated() {
       text += "{\"id\":\(next + UInt64(offset)),\(event)}\n"
     }
-    try file?.append(text, syncs: true)
+    do { try file?.append(text, syncs: true) } catch {
+      // A part of it may be in the file.
+      file = nil
+      let last = segments[segments.count - 1]
+      try Self.shorten(path(last.first), to: last.bytes)
+      throw error
+    }
     segments[segments.count - 1].count += UInt64(events.count)
     segments[segments.count - 1].bytes += text.utf8.count
     try dropSurplus()
@@ -107,8 +119,7 @@ final class EventQueue {
 
   private func removeFirst() throws {
     try DurableFile.remove(path(segments[0].first))
-    let first = segments.removeFirst().first
-    bookmarks = bookmarks.filter { $0.value.segment != first }
+    segments.removeFirst()
   }
 
   // MARK: Reading
@@ -120,14 +131,11 @@ final class EventQueue {
     guard let segment = segments.last(where: { $0.first <= start }), start < segment.next else {
       return page
     }
-    let content = try Files.read(path(segment.first))
-    var (line, offset) = (segment.first, 0)
-    if let mark = bookmarks[start], mark.segment == segment.first {
-      (line, offset) = (start, mark.offset)
-    }
-    var bytes = 0
-    while offset < content.count, page.lines.count < limit, bytes < limitBytes {
-      guard let end = content[offset...].firstIndex(of: 0x0a) else { break }
+    let content = try Files.read(path(segment.first)).prefix(segment.bytes)
+    var (line, offset, bytes) = (segment.first, 0, 0)
+    while page.lines.count < limit, bytes < limitBytes,
+      let end = content[offset...].firstIndex(of: 0x0a)
+    {
       if line >= start {
         page.lines.append(Array(content[offset..<end]))
         bytes += end - offset
@@ -135,8 +143,6 @@ final class EventQueue {
       line += 1
       offset = end + 1
     }
-    bookmarks[start] = nil
-    bookmarks[line] = (segment.first, offset)
     return page
   }
 }

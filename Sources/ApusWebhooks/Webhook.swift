@@ -76,7 +76,7 @@ extension DataDirectory {
     do { file = try SectionFile(text: Files.readText(webhookFile)) } catch {
       throw DirectoryProblem("\(webhookFile): \(error)")
     }
-    return try file.sections.map(webhook)
+    return try file.sections.map { try webhook($0) }
   }
 
   private func webhook(_ section: SectionFile.Section) throws -> Webhook {
@@ -89,20 +89,23 @@ extension DataDirectory {
     guard let url = section["url"], Webhook.isURL(url) else {
       throw problem("url must be an https URL, or an http URL to this machine")
     }
-    let kinds = try section.words("events").map { name in
-      guard let kind = EventKind(rawValue: name) else {
-        let known = EventKind.allCases.map(\.rawValue).joined(separator: ", ")
-        throw problem("\(name) is not an event; events are \(known)")
-      }
-      return kind
+    let events: EventKinds
+    do throws(UnknownEvent) { events = try EventKinds(names: section.words("events")) } catch {
+      throw problem("\(error)")
     }
     guard let secret = section["secret"], !secret.isEmpty else {
       throw problem("the secret is missing")
     }
     return Webhook(
-      name: section.name, url: url, events: kinds.isEmpty ? .all : EventKinds(kinds),
+      name: section.name, url: url, events: events,
       secrets: [secret] + [section["previous"]].compactMap(\.self),
       authorityFile: section["authority"])
+  }
+
+  /// - Throws: If there is none of that name.
+  package func webhook(_ name: String) throws -> Webhook {
+    let hooks = try webhooks()
+    return hooks[try index(of: name, in: hooks)]
   }
 
   /// Adds a webhook. It is told what happens from now on.

@@ -42,7 +42,8 @@ struct WebhookRequest {
   }
 
   private static func isWanted(_ line: [UInt8], by kinds: EventKinds) -> Bool {
-    let text = String(decoding: line, as: UTF8.self)
+    // The number and the name come first.
+    let text = String(decoding: line.prefix(80), as: UTF8.self)
     guard let start = text.firstRange(of: "\"event\":\"") else { return false }
     let name = text[start.upperBound...].prefix { $0 != "\"" }
     return EventKind(rawValue: String(name)).map(kinds.contains) ?? true

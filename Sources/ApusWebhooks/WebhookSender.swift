@@ -5,11 +5,12 @@ import ApusThread
 /// Sends the events of one webhook, on a thread of its own.
 struct WebhookSender {
   private let service: WebhookService
-  private let name: String
+  /// In the service's table.
+  private let number: Int
 
-  init(_ service: WebhookService, _ name: String) {
+  init(_ service: WebhookService, _ number: Int) {
     self.service = service
-    self.name = name
+    self.number = number
   }
 
   private enum Step {
@@ -31,10 +32,7 @@ struct WebhookSender {
   /// Waits for something to do.
   private func next() -> Step {
     service.state.wait { state in
-      guard let hook = state.hooks[name], !hook.isRemoved, !state.isStopping else {
-        if state.hooks[name]?.isRemoved == true { state.hooks[name] = nil }
-        return .found(.end)
-      }
+      guard let hook = state.hooks[number], !state.isStopping else { return .found(.end) }
       switch hook.delivery.action(
         next: state.queue?.next ?? 1, nowMilliseconds: monotonicMilliseconds())
       {
@@ -53,7 +51,7 @@ struct WebhookSender {
         let page = try state.queue?.page(
           from: position, limit: WebhookRequest.eventLimit, limitBytes: WebhookRequest.byteLimit)
       else { return .fault("there is no queue") }
-      state.hooks[name]?.isSending = true
+      state.hooks[number]?.isSending = true
       return .send(
         WebhookRequest(
           webhook, page, position: position, nowMilliseconds: EventLoop.wallClockMilliseconds()))
@@ -69,31 +67,34 @@ struct WebhookSender {
       return failed(reason)
     }
     let oldest = service.state.notify { state -> UInt64? in
-      state.hooks[name]?.isSending = false
-      state.hooks[name]?.delivery.succeeded(before: request.end)
-      state.hooks[name]?.facts.delivered += UInt64(request.events.count)
+      state.hooks[number]?.isSending = false
+      state.hooks[number]?.delivery.succeeded(before: request.end)
+      state.hooks[number]?.facts.delivered += UInt64(request.events.count)
       return state.hooks.values.map(\.delivery.position).min()
     }
     // Events that were left out are not worth a write.
-    if !request.events.isEmpty { service.savePosition(of: name) }
+    if !request.events.isEmpty { service.savePosition(of: number) }
     if let oldest {
       service.state.withLock { state in try? state.queue?.remove(before: oldest) }
     }
   }
 
   private func failed(_ reason: String) {
-    let failures = service.state.notify { state -> Int in
-      state.hooks[name]?.isSending = false
-      state.hooks[name]?.facts.failures += 1
-      state.hooks[name]?.delivery.failed(
+    let hook = service.state.notify { state -> WebhookService.Hook? in
+      state.hooks[number]?.isSending = false
+      state.hooks[number]?.facts.failures += 1
+      state.hooks[number]?.delivery.failed(
         nowMilliseconds: monotonicMilliseconds(), share: Double.random(in: 0...1))
-      return state.hooks[name]?.delivery.failures ?? 0
+      return state.hooks[number]
     }
-    service.savePosition(of: name, error: reason)
+    guard let hook else { return }
+    let failures = hook.delivery.failures
+    service.savePosition(of: number, error: reason)
     // The first failure, and then one line for each doubling.
-    if failures > 0, failures & (failures - 1) == 0 {
+    if failures & (failures - 1) == 0 {
       service.log(
-        .warning, "webhook not delivered", .text("webhook", name), .text("reason", reason),
+        .warning, "webhook not delivered", .text("webhook", hook.webhook.name),
+        .text("reason", reason),
         .number("failures", failures))
     }
   }

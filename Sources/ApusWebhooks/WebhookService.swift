@@ -22,14 +22,15 @@ package final class WebhookService: Sendable {
     var webhook: Webhook
     var delivery: WebhookDelivery
     var facts: Facts
-    var isRemoved = false
     /// Whether a request is on its way.
     var isSending = false
   }
 
   struct State {
     var queue: EventQueue?
-    var hooks: [String: Hook] = [:]
+    /// By the numbers that they got when they were added: one that is removed and added again is another.
+    var hooks: [Int: Hook] = [:]
+    var nextHook = 0
     var isStopping = false
     var isStopped = false
     /// Events that could not be written since the last ones that were.
@@ -41,6 +42,7 @@ package final class WebhookService: Sendable {
   let log: Log
   let state = Monitor(State())
   private let limitBytes: Int
+  private let firstEvent: UInt64
   private let everySecond: @Sendable (EventSink) -> Void
 
   private static let flushMilliseconds: Int64 = 100
@@ -50,15 +52,18 @@ package final class WebhookService: Sendable {
 
   /// - Parameters:
   ///   - megabytes: The most that the queue may have on disk.
+  ///   - firstEvent: The number of the first event of a new queue. Receivers leave out numbers that they know, so it
+  ///     must be above all that an earlier queue had: the time, in microseconds, is.
   ///   - everySecond: Reports what nobody else does, on the thread of the queue.
   package init(
-    _ directory: DataDirectory, sink: EventSink, megabytes: Int, log: Log,
+    _ directory: DataDirectory, sink: EventSink, megabytes: Int, firstEvent: UInt64, log: Log,
     everySecond: @escaping @Sendable (EventSink) -> Void
   ) {
     self.directory = directory
     self.sink = sink
     self.log = log
     limitBytes = megabytes << 20
+    self.firstEvent = firstEvent
     self.everySecond = everySecond
   }
 
@@ -129,35 +134,38 @@ package final class WebhookService: Sendable {
       return
     }
     let new = state.notify { state in
-      let next = state.queue?.next ?? 1
-      for name in state.hooks.keys where !webhooks.contains(where: { $0.name == name }) {
-        state.hooks[name]?.isRemoved = true
+      state.hooks = state.hooks.filter { _, hook in
+        webhooks.contains { $0.name == hook.webhook.name }
       }
-      return webhooks.filter { webhook in
-        // A webhook that was removed and added again gets another thread.
-        if let old = state.hooks[webhook.name], !old.isRemoved {
-          state.hooks[webhook.name]?.webhook = webhook
-          return false
-        }
-        let position = directory.webhookState(webhook.name)?.position ?? next
-        state.hooks[webhook.name] = Hook(
-          webhook: webhook, delivery: WebhookDelivery(position: min(position, next)),
-          facts: Facts(name: webhook.name, delivered: 0, failures: 0, waiting: 0))
-        return true
-      }
+      return webhooks.compactMap { replaceOrAdd($0, to: &state) }
     }
     sink.setKinds(webhooks.reduce(EventKinds()) { $0.union($1.events) })
-    for webhook in new {
-      savePosition(of: webhook.name)
-      let name = webhook.name
-      startThread { [self] in WebhookSender(self, name).run() }
+    for number in new {
+      savePosition(of: number)
+      startThread { [self] in WebhookSender(self, number).run() }
     }
+  }
+
+  /// - Returns: The number of a webhook that is new.
+  private func replaceOrAdd(_ webhook: Webhook, to state: inout State) -> Int? {
+    if let known = state.hooks.first(where: { $0.value.webhook.name == webhook.name }) {
+      state.hooks[known.key]?.webhook = webhook
+      return nil
+    }
+    let next = state.queue?.next ?? 1
+    let position = directory.webhookState(webhook.name)?.position ?? next
+    defer { state.nextHook += 1 }
+    state.hooks[state.nextHook] = Hook(
+      webhook: webhook, delivery: WebhookDelivery(position: min(position, next)),
+      facts: Facts(name: webhook.name, delivered: 0, failures: 0, waiting: 0))
+    return state.nextHook
   }
 
   private func openQueue() throws {
     guard state.withLock({ $0.queue == nil }) else { return }
     try Files.makeDirectory(directory.webhookFolder)
-    let queue = try EventQueue(folder: directory.webhookFolder, limitBytes: limitBytes)
+    let queue = try EventQueue(
+      folder: directory.webhookFolder, limitBytes: limitBytes, first: firstEvent)
     let wasKilled = try !DurableFile.create([], at: runningFile)
     if wasKilled {
       let reason = "the service did not shut down; its last events may be missing"
@@ -197,8 +205,7 @@ package final class WebhookService: Sendable {
   }
 
   private func finish() {
-    let names = state.withLock { $0.hooks.filter { !$0.value.isRemoved }.map(\.key) }
-    for name in names { savePosition(of: name) }
+    for number in state.withLock({ Array($0.hooks.keys) }) { savePosition(of: number) }
     try? DurableFile.remove(runningFile)
     state.notify { $0.isStopped = true }
   }
@@ -206,10 +213,10 @@ package final class WebhookService: Sendable {
   // MARK: For senders
 
   /// Notes how far a webhook is. A failure costs a repetition after the next start.
-  func savePosition(of name: String, error: String? = nil) {
-    guard let hook = state.withLock({ $0.hooks[name] }), !hook.isRemoved else { return }
+  func savePosition(of number: Int, error: String? = nil) {
+    guard let hook = state.withLock({ $0.hooks[number] }) else { return }
     let noted = WebhookState(
       position: hook.delivery.position, failures: hook.delivery.failures, error: error)
-    try? directory.save(noted, of: name)
+    try? directory.save(noted, of: hook.webhook.name)
   }
 }

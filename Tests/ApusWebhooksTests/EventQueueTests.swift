@@ -1,5 +1,6 @@
 import ApusDirectory
 import ApusTesting
+import DiskFaults
 import Foundation
 import Testing
 
@@ -54,6 +55,23 @@ struct EventQueueTests {
     try again.append([#""a":"new""#])
     #expect(try lines(again, from: 2) == [#"{"id":2,"a":2}"#, #"{"id":3,"a":"new"}"#])
     #expect(try files == ["events-1.jsonl"])
+  }
+
+  @Test(
+    "What a failed write left in a file is not an event",
+    arguments: [DiskFault.Kind.syncsFail, .writesFail])
+  func failedWrite(kind: DiskFault.Kind) throws {
+    let queue = try queue()
+    try queue.append([#""a":1"#])
+    let fault = DiskFault(kind, below: temporary.path)
+    #expect(throws: FileError.self) { try queue.append([#""a":"lost""#]) }
+    fault.end()
+    #expect(queue.next == 2)
+    #expect(try lines(queue, from: 1) == [#"{"id":1,"a":1}"#])
+    try queue.append([#""a":2"#])
+    for queue in [queue, try self.queue()] {
+      #expect(try lines(queue, from: 1) == [#"{"id":1,"a":1}"#, #"{"id":2,"a":2}"#])
+    }
   }
 
   @Test("A full queue drops its oldest events, and counts them")

@@ -29,7 +29,8 @@ struct WebhookServiceTests {
 
   private func start(megabytes: Int = 1) -> WebhookService {
     let service = WebhookService(
-      data, sink: sink, megabytes: megabytes, log: Log(minimumLevel: .error, sink: { _ in })
+      data, sink: sink, megabytes: megabytes, firstEvent: 1,
+      log: Log(minimumLevel: .error, sink: { _ in })
     ) { _ in }
     service.start()
     return service
@@ -226,6 +227,27 @@ struct WebhookServiceTests {
     #expect(waitUntil { sink.wants(.deviceConnected) })
     report(2..<3)
     #expect(numbers(receiver.wait { numbers($0).contains(2) }) == [0, 2])
+    service.stop()
+  }
+
+  @Test("A webhook that is added again while a request of the old one hangs is another one")
+  func addedAgain() throws {
+    try data.add(hook())
+    receiver.hang(true)
+    let service = start()
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    report(0..<1)
+    _ = receiver.wait { !$0.isEmpty }
+    try data.removeWebhook("one")
+    #expect(waitUntil { !sink.wants(.deviceConnected) })
+    try data.add(hook())
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    receiver.hang(false)
+    for number in 1..<20 {
+      report(number..<(number + 1))
+      usleep(20_000)
+    }
+    #expect(numbers(receiver.wait { numbers($0).contains(19) }) == Array(0..<20))
     service.stop()
   }
 

@@ -40,13 +40,15 @@ extension WorkerContext {
   }
 
   func reportConnected(_ device: DeviceKey, isFirst: Bool) {
-    let fields: () -> [Log.Field] = {
-      [.text("device", device.id.text), .text("environment", device.environment.name)]
-    }
-    for kind in [EventKind.deviceFirstSeen, .deviceConnected]
-    where events.wants(kind) && (isFirst || kind == .deviceConnected) {
-      events.report(kind, milliseconds: wallMilliseconds, fields())
-    }
+    if isFirst { report(.deviceFirstSeen, device) }
+    report(.deviceConnected, device)
+  }
+
+  private func report(_ kind: EventKind, _ device: DeviceKey) {
+    guard events.wants(kind) else { return }
+    events.report(
+      kind, milliseconds: wallMilliseconds,
+      [.text("device", device.id.text), .text("environment", device.environment.name)])
   }
 
   func reportRetired(_ devices: some Sequence<DeviceID>) {

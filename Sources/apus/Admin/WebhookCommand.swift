@@ -66,18 +66,11 @@ struct WebhookCommand {
   }
 
   private func events() throws(CommandFailure) -> EventKinds {
-    let names = invocation.all(AdminOptions.webhookEvents)
-    var kinds: [EventKind] = []
-    for name in names {
-      guard let kind = EventKind(rawValue: name) else {
-        let known = EventKind.allCases.map(\.rawValue).joined(separator: ", ")
-        throw invocation.failure(
-          about: AdminOptions.webhookEvents, "\"\(name)\" is not an event",
-          remedy: "Events are \(known).")
-      }
-      kinds.append(kind)
+    do throws(UnknownEvent) {
+      return try EventKinds(names: invocation.all(AdminOptions.webhookEvents))
+    } catch {
+      throw invocation.failure(about: AdminOptions.webhookEvents, "\(error)")
     }
-    return kinds.isEmpty ? .all : EventKinds(kinds)
   }
 
   private func list() throws(CommandFailure) {
@@ -108,11 +101,7 @@ struct WebhookCommand {
   }
 
   private func test(_ name: String) throws(CommandFailure) {
-    let webhooks = try user.attempt { try user.directory.webhooks() }
-    guard let webhook = webhooks.first(where: { $0.name == name }) else {
-      throw CommandFailure(
-        .configuration, "there is no webhook \(name)", remedy: "`apus webhook list` shows all.")
-    }
+    let webhook = try user.attempt { try user.directory.webhook(name) }
     if let reason = webhook.test(nowMilliseconds: Process.nowSeconds * 1000) {
       throw CommandFailure(.unavailable, "\(webhook.url): \(reason)")
     }
