@@ -23,10 +23,16 @@ struct BackupTests {
     try makeStore()
     try Data("keys".utf8).write(to: URL(filePath: data.ticketFile))
     try Data().write(to: URL(filePath: "\(data.path)/sealing.keys.new"))
+    // Numbers of events that the service has given out since must not come again.
+    try Files.makeDirectory("\(data.path)/webhooks")
+    try Data().write(to: URL(filePath: "\(data.path)/webhooks/events-1.jsonl"))
     let backup = try data.backUp(to: target)
     let (saved, original) = (try tree("\(target)/data"), try tree(data.path))
     let left = original.keys.filter { saved[$0] == nil && !$0.hasPrefix("store/") }
-    #expect(Set(left) == ["lock", "backup.lock", "ticket.keys", "sealing.keys.new"])
+    #expect(
+      Set(left) == [
+        "lock", "backup.lock", "ticket.keys", "sealing.keys.new", "webhooks/events-1.jsonl",
+      ])
     for (name, content) in saved where !name.hasPrefix("store/") {
       #expect(original[name] == content, "\(name)")
     }
@@ -36,7 +42,7 @@ struct BackupTests {
     #expect(try mode(target) == 0o700)
     #expect(try mode("\(target)/data/sealing.keys") == 0o600)
     try Backup(path: target).verify()
-    // The copy of the store is gone, and so is the name of the incomplete backup.
+    // Neither the copy of the store nor the incomplete backup is left.
     #expect(!FileManager.default.fileExists(atPath: "\(data.storePath)/backup"))
     #expect(try FileManager.default.contentsOfDirectory(atPath: temporary.path) == ["backup"])
   }

@@ -73,6 +73,7 @@ struct RestoreTests {
   @Test("What was revoked, retired or used since the backup stays so")
   func revocationsStay() throws {
     try makeCode()
+    try Data("then".utf8).write(to: URL(filePath: "\(data.path)/webhooks.conf"))
     try data.backUp(to: target)
     let retired = try directory.device().id
     try data.revokeKey(directory.topicKey.id)
@@ -85,6 +86,9 @@ struct RestoreTests {
     #expect(try codes.withdraw(hash: try #require(codes.all().first).hash))
     _ = try data.rotateSealingKey()
     try Data("tokens".utf8).write(to: URL(filePath: "\(data.path)/admin.tokens"))
+    try Data("now".utf8).write(to: URL(filePath: "\(data.path)/webhooks.conf"))
+    try Files.makeDirectory("\(data.path)/webhooks")
+    try Data("event".utf8).write(to: URL(filePath: "\(data.path)/webhooks/events-9.jsonl"))
     let sealing = try data.sealingKeys().keys.map(\.id)
     let report = try data.restore(target)
     #expect(
@@ -109,6 +113,8 @@ struct RestoreTests {
     #expect(try codes.all().isEmpty)
     #expect(try data.sealingKeys().keys.map(\.id) == sealing)
     #expect(try Files.readText("\(data.path)/admin.tokens") == "tokens")
+    #expect(try Files.readText("\(data.path)/webhooks.conf") == "now")
+    #expect(try Files.readText("\(data.path)/webhooks/events-9.jsonl") == "event")
     // The old content is there to look things up.
     let replaced = DataDirectory(path: try #require(report.replaced))
     #expect(try replaced.records().sections.contains { $0.name == "com.example.new" })

@@ -89,7 +89,7 @@ package struct Backup: Sendable {
       throw DirectoryProblem("\(target) exists; name a path at which nothing exists")
     }
     let lock = try BackupLock(directory)
-    defer { lock.unlock() }
+    defer { withExtendedLifetime(lock) {} }
     let partial = "\(target).partial"
     try FileTree.remove(partial)
     try Files.makeDirectory(dataPath(partial))
@@ -153,13 +153,13 @@ private struct BackupLock: ~Copyable {
     guard descriptor >= 0 else {
       throw FileError(path: directory.backupLockFile, operation: "open", code: errno)
     }
-    guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+    guard lockFile(descriptor, waitMilliseconds: 0) else {
       Glibc.close(descriptor)
       throw DirectoryProblem("another backup of \(directory.path) is being made")
     }
   }
 
-  func unlock() { Glibc.close(descriptor) }
+  deinit { Glibc.close(descriptor) }
 }
 
 extension DataDirectory {
@@ -168,7 +168,7 @@ extension DataDirectory {
   /// What says nothing about the service, or is made again; and the store, of which a copy is made.
   private static let leftOut: Set<String> = [
     "lock", "backup.lock", "directory.conf.lock", "service.addresses", "ticket.keys", "store",
-    "restoring", "lost+found",
+    "restoring", "lost+found", "webhooks",
   ]
 
   fileprivate func backedUpContent() throws(FileError) -> FileTree.Content {
@@ -193,7 +193,7 @@ extension DataDirectory {
 
   /// - Returns: The path of a copy of the store; nil if there is no store.
   fileprivate func copyStore(ifRunning copyRunningStore: () throws -> String) throws -> String? {
-    guard Files.exists("\(storePath)/FORMAT") || lacksItsStore else { return nil }
+    guard hasStore || lacksItsStore else { return nil }
     do {
       let store = try openStore(RocksOptions())
       defer { store.close() }
@@ -207,6 +207,6 @@ extension DataDirectory {
   package func removeInterruptedBackup() {
     guard let lock = try? BackupLock(self) else { return }
     try? RocksStore.removeCheckpoint(path: storePath)
-    lock.unlock()
+    withExtendedLifetime(lock) {}
   }
 }

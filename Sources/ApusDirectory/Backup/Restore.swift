@@ -57,8 +57,7 @@ package struct Restore {
       }
       // Held until the end, so that no service starts meanwhile.
       let lock =
-        Files.exists("\(directory.storePath)/FORMAT")
-        ? try StoreLock(path: directory.storePath) : nil
+        directory.hasStore ? try StoreLock(path: directory.storePath) : nil
       defer { withExtendedLifetime(lock) {} }
       try place.refuseMountPoints()
       let old = directory.isProvisioned ? place.nameForOld(nowSeconds: nowSeconds) : nil
@@ -101,11 +100,11 @@ package struct Restore {
   }
 
   private func raiseNumbers(of new: DataDirectory, _ report: inout Report) throws -> Int? {
-    guard Files.exists("\(new.storePath)/FORMAT") else { return nil }
+    guard new.hasStore else { return nil }
     let store = try RocksStore(path: new.storePath)
     defer { store.close() }
     var numbers = try CountedNumbers(of: store)
-    if Files.exists("\(directory.storePath)/FORMAT") {
+    if directory.hasStore {
       do {
         let current = try StoreFollowing(directory.storePath)
         numbers = numbers.merged(with: try CountedNumbers(of: current.store))

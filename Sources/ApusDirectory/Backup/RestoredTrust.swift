@@ -5,7 +5,7 @@ import ApusTrust
 /// is trusted again.
 ///
 /// Teams, apps and keys come from the backup. Authorities, certificates of the server, sealing keys, revocations,
-/// enrolment, administrators and the audit log stay those of the directory.
+/// enrolment, administrators, webhooks and the audit log stay those of the directory.
 struct RestoredTrust {
   private let new: DataDirectory
   private let current: DataDirectory
@@ -17,7 +17,7 @@ struct RestoredTrust {
   /// What stays, if the directory has it.
   private static let kept = [
     "authority", "server", "sealing.keys", "crls", "crls.made", "enrolment", "admin.tokens",
-    "audit.jsonl", "connect.nonces",
+    "webhooks.conf", "webhooks", "audit.jsonl", "connect.nonces",
   ]
 
   /// Refuses the backup of another service, whose device tokens this one cannot open.
@@ -34,13 +34,16 @@ struct RestoredTrust {
   func differences() throws -> [String] {
     let (theirs, ours) = (try new.records().sections, try current.records().sections)
     return ["team", "app", "key"].flatMap { kind in
-      func names(_ sections: [SectionFile.Section]) -> [String] {
-        sections.filter { $0.kind == kind }.map(\.name)
+      func names(_ sections: [SectionFile.Section]) -> Set<String> {
+        Set(sections.filter { $0.kind == kind }.map(\.name))
       }
-      let added = names(ours).filter { !names(theirs).contains($0) }
-      let removed = names(theirs).filter { !names(ours).contains($0) }
-      return added.map { "not in the backup, so it is gone: \(kind) \($0)" }
-        + removed.map { "removed since the backup, and back now: \(kind) \($0)" }
+      let (before, now) = (names(theirs), names(ours))
+      return now.subtracting(before).sorted().map {
+        "not in the backup, so it is gone: \(kind) \($0)"
+      }
+        + before.subtracting(now).sorted().map {
+          "removed since the backup, and back now: \(kind) \($0)"
+        }
     }
   }
 
@@ -62,23 +65,23 @@ struct RestoredTrust {
   private func addRevocations() throws -> [String] {
     var text = DirectoryText(try Files.readText(new.directoryFile))
     var found: [String] = []
-    for section in try current.records().sections {
-      // Each change moves the lines of the sections below.
-      let known = try SectionFile(text: text.text).sections.first {
-        $0.kind == section.kind && $0.name == section.name
-      }
-      switch (section.kind, known) {
-      case ("revoked", nil):
-        text.append(section)
-        found.append("revoked certificate \(section.name)")
-      case ("retired", nil):
-        text.append(section)
-        found.append("retired device \(section.name)")
-      case ("key", let known?) where section["revoked"] == "yes" && known["revoked"] != "yes":
-        text.set("revoked", to: "yes", in: known)
-        found.append("revoked key \(section.name)")
+    let known = try new.records().sections
+    let names = Set(known.map { "\($0.kind) \($0.name)" })
+    let now = try current.records().sections
+    let revoked = Set(now.filter { $0.kind == "key" && $0["revoked"] == "yes" }.map(\.name))
+    // From the last one on: a new line moves those below it.
+    for key in known.reversed()
+    where key.kind == "key" && revoked.contains(key.name) && key["revoked"] != "yes" {
+      text.set("revoked", to: "yes", in: key)
+      found.append("revoked key \(key.name)")
+    }
+    for section in now where !names.contains("\(section.kind) \(section.name)") {
+      switch section.kind {
+      case "revoked": found.append("revoked certificate \(section.name)")
+      case "retired": found.append("retired device \(section.name)")
       default: continue
       }
+      text.append(section)
     }
     if !found.isEmpty { try Files.write(text.text, to: new.directoryFile, isPrivate: false) }
     return found

@@ -9,7 +9,7 @@ enum FileTree {
     var folders: [String] = []
   }
 
-  /// What is below a folder. Symbolic links count as what they lead to; sockets and the like are left out.
+  /// What is below a folder. A symbolic link counts as its target. Sockets and other special files are left out.
   static func content(of path: String) throws(FileError) -> Content {
     var found = Content()
     try collect(path, prefix: "", into: &found)

@@ -5,7 +5,7 @@ import ApusStore
 package enum StoreCheck {
   /// - Returns: What was found about the store of a directory without a running service.
   package static func findings(_ directory: DataDirectory) -> [DirectoryFinding] {
-    guard Files.exists("\(directory.storePath)/FORMAT") else {
+    guard directory.hasStore else {
       guard directory.lacksItsStore else {
         return [DirectoryFinding("store", .good, "no service has stored anything here yet")]
       }

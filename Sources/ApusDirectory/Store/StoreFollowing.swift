@@ -12,12 +12,12 @@ final class StoreFollowing {
     do {
       store = try RocksFollower(path: path, scratch: scratch)
     } catch {
-      Self.remove(scratch)
+      try? FileTree.remove(scratch)
       throw error
     }
   }
 
-  deinit { Self.remove(scratch) }
+  deinit { try? FileTree.remove(scratch) }
 
   /// Visits the record of each device in each environment in which it has connected.
   func scanDevices(_ visit: (DeviceID, DeviceRecord) -> Void) throws {
@@ -42,19 +42,5 @@ final class StoreFollowing {
       throw DirectoryProblem("cannot create a directory in \(base): set TMPDIR to another")
     }
     return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
-  /// Removes a directory that contains only files.
-  private static func remove(_ path: String) {
-    if let directory = unsafe opendir(path) {
-      while let entry = unsafe readdir(directory) {
-        let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) {
-          unsafe $0.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-        }
-        if name != ".", name != ".." { unsafe unlink("\(path)/\(name)") }
-      }
-      unsafe closedir(directory)
-    }
-    unsafe rmdir(path)
   }
 }

@@ -10,10 +10,10 @@ extension DataDirectory {
   /// Marks that this directory has had a store. Without it, an unmounted volume would look like a new service, and
   /// providers would be told that all their device tokens are dead.
   private var storeMark: String { "\(path)/store.made" }
-  private var storeFormatFile: String { "\(storePath)/FORMAT" }
+  var hasStore: Bool { Files.exists("\(storePath)/FORMAT") }
 
   /// Whether the directory had a store that is now missing.
-  package var lacksItsStore: Bool { Files.exists(storeMark) && !Files.exists(storeFormatFile) }
+  package var lacksItsStore: Bool { Files.exists(storeMark) && !hasStore }
 
   /// Opens the store, or creates it if the directory never had one.
   package func openStore(_ options: RocksOptions) throws -> RocksStore {
@@ -88,7 +88,7 @@ extension DataDirectory {
       return StoreRepair(copy: nil, notifications: nil, messages: [])
     }
     // Held until the repair is done: a service that starts meanwhile must not use what is being changed.
-    let lock = Files.exists(storeFormatFile) ? try StoreLock(path: storePath) : nil
+    let lock = hasStore ? try StoreLock(path: storePath) : nil
     defer { withExtendedLifetime(lock) {} }
     let survey = StoreSurvey(path: storePath)
     if let name = survey.damagedManifest {

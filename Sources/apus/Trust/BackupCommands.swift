@@ -48,17 +48,18 @@ struct BackupCommand {
 /// `apus restore`
 struct RestoreCommand {
   private let invocation: Invocation
-  private let directory: DataDirectory
+  private let user: Operator
+  private var directory: DataDirectory { user.directory }
 
   init(_ invocation: Invocation) {
     self.invocation = invocation
-    directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    user = Operator(invocation)
   }
 
   func run() throws(CommandFailure) {
     guard let source = invocation.operands.first else { return try finish() }
     let now = Process.nowSeconds
-    let report = try attempt {
+    let report = try user.attemptAnywhere {
       if let interrupted = directory.interruptedRestore { throw DirectoryProblem(interrupted) }
       return try Restore(
         Backup(path: source), into: directory,
@@ -66,7 +67,7 @@ struct RestoreCommand {
         nowSeconds: now
       ).run()
     }
-    Operator(invocation).record(.backupRestored, source)
+    user.record(.backupRestored, source)
     Report(
       fields: [
         "made": .string(Log.timestamp(report.madeSeconds * 1000)),
@@ -81,16 +82,12 @@ struct RestoreCommand {
   }
 
   private func finish() throws(CommandFailure) {
-    guard try attempt({ try directory.finishRestore() }) else {
+    guard try user.attemptAnywhere({ try directory.finishRestore() }) else {
       throw CommandFailure(
         .usage, "no restore of \(directory.path) was interrupted",
         remedy: "Name a folder that `apus backup` made.")
     }
     Report(fields: ["finished": .bool(true)], text: "The restore is finished.\n").print(invocation)
-  }
-
-  private func attempt<Value>(_ body: () throws -> Value) throws(CommandFailure) -> Value {
-    do { return try body() } catch { throw CommandFailure(.configuration, "\(error)") }
   }
 
   private func text(_ report: Restore.Report, _ source: String, nowSeconds: Int64) -> String {
@@ -132,16 +129,18 @@ struct RestoreCommand {
 /// `apus check`
 struct CheckCommand {
   private let invocation: Invocation
+  private let user: Operator
 
-  init(_ invocation: Invocation) { self.invocation = invocation }
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    user = Operator(invocation)
+  }
 
   func run() throws(CommandFailure) {
     if let path = invocation[TrustOptions.backupToCheck] { return try checkBackup(path) }
-    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
-    let findings = try attempt {
-      try directory.requireProvisioned()
-      return DirectoryExamination(directory, nowSeconds: Process.nowSeconds).findings()
-        + StoreCheck.findings(directory)
+    let findings = try user.attempt {
+      DirectoryExamination(user.directory, nowSeconds: Process.nowSeconds).findings()
+        + StoreCheck.findings(user.directory)
     }
     let isGood = !findings.contains { $0.state == .bad }
     for finding in findings {
@@ -159,7 +158,7 @@ struct CheckCommand {
   }
 
   private func checkBackup(_ path: String) throws(CommandFailure) {
-    let backup = try attempt {
+    let backup = try user.attemptAnywhere {
       let backup = try Backup(path: path)
       try backup.verify()
       return backup
@@ -174,9 +173,5 @@ struct CheckCommand {
       text: "The backup of \(made) by version \(manifest.program) is intact: "
         + "\(counted(manifest.fileCount, "file")), \(manifest.byteCount) bytes.\n"
     ).print(invocation)
-  }
-
-  private func attempt<Value>(_ body: () throws -> Value) throws(CommandFailure) -> Value {
-    do { return try body() } catch { throw CommandFailure(.configuration, "\(error)") }
   }
 }

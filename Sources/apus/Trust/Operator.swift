@@ -20,12 +20,15 @@ struct Operator {
 
   /// Runs `body`, and turns its error into a failure of the command.
   func attempt<Value>(_ body: () throws -> Value) throws(CommandFailure) -> Value {
-    do {
+    try attemptAnywhere {
       try directory.requireProvisioned()
       return try body()
-    } catch let failure as CommandFailure {
-      throw failure
-    } catch {
+    }
+  }
+
+  /// The same where there may be no service.
+  func attemptAnywhere<Value>(_ body: () throws -> Value) throws(CommandFailure) -> Value {
+    do { return try body() } catch let failure as CommandFailure { throw failure } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
   }
