@@ -21,7 +21,7 @@ PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 DESTDIR ?=
 SYMBOLS ?= separate
-# Rounds of `make burst`.
+# Rounds of `make burst`, and restarts of `make restart`.
 TIMES ?= 5
 # Simulated worlds, and hours of traffic in each.
 WORLDS ?= 60
@@ -30,7 +30,7 @@ HOURS ?= 0.5
 WALKS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst clean setup
+.PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst restart clean setup
 .PHONY: bench allocations install install-files package package-test image image-test monitoring-test certbot-test
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
@@ -90,6 +90,9 @@ crash: release ## Kill the service KILLS=100 times under load and account for al
 
 burst: release ## Send 10,000 notifications at once to a connected device, in many ways (TIMES=5 each)
 	Tests/Crash/burst.py --times $(TIMES)
+
+restart: release ## Restart the service under load: no request may be refused (TIMES=5)
+	Tests/Crash/restart.py --times $(TIMES)
 
 bench: release ## Compare everything with its yardstick, or some rows (ROWS="idle ingest.stored", ARGUMENTS=...)
 	@scripts/setup.sh test

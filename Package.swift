@@ -46,8 +46,8 @@ let package = Package(
     .systemLibrary(name: "CRocksDB", pkgConfig: "rocksdb", providers: [.apt(["librocksdb-dev"])]),
     .systemLibrary(
       name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
-    .systemLibrary(
-      name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+    // Loads libcurl when it is needed, so that no product links it.
+    .target(name: "CCurl"),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
     // What the store's engine offers only in C++: a logger of ours, and leaving out a table that is lost.
     .target(name: "CEngineLog"),

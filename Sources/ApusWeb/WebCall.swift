@@ -44,16 +44,17 @@ package struct WebCall: Sendable {
   /// Maximum bytes of a response.
   private static let largestAnswer = 16 * 1024 * 1024
 
-  // libcurl must be initialized once, before its first use.
-  private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+  /// Why libcurl cannot be used; nil if it is ready.
+  private static let fault = unsafe ccurl_load().map { reason in
+    Fault(description: unsafe "cannot use libcurl: \(String(cString: reason))")
+  }
 
   package func perform() throws(Fault) -> Answer {
-    guard Self.isReady, let handle = unsafe curl_easy_init() else {
-      throw Fault(description: "cannot initialize libcurl")
-    }
-    defer { unsafe curl_easy_cleanup(handle) }
+    if let fault = Self.fault { throw fault }
+    guard let handle = unsafe ccurl_new() else { throw Fault(description: "out of memory") }
+    defer { unsafe ccurl_free(handle) }
     let fields = unsafe headerList()
-    defer { unsafe curl_slist_free_all(fields) }
+    defer { unsafe ccurl_list_free(fields) }
     let message = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     unsafe message.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
     defer { unsafe message.deallocate() }
@@ -62,11 +63,11 @@ package struct WebCall: Sendable {
     var sink = Sink(limit: Self.largestAnswer)
     let code = unsafe withUnsafeMutablePointer(to: &sink) { sink in
       unsafe ccurl_set_writer(handle, receive, sink)
-      return unsafe curl_easy_perform(handle)
+      return unsafe ccurl_perform(handle)
     }
     guard code == CURLE_OK else {
       let text = unsafe String(cString: message)
-      let known = unsafe String(cString: curl_easy_strerror(code))
+      let known = unsafe String(cString: ccurl_explain(code))
       throw Fault(description: text.isEmpty ? known : text)
     }
     return Answer(status: unsafe ccurl_status(handle), body: sink.bytes)
@@ -118,7 +119,7 @@ package struct WebCall: Sendable {
     lines.append("accept: application/json")
     if body != nil { lines.append("content-type: application/json") }
     var list: UnsafeMutablePointer<curl_slist>?
-    for line in lines { unsafe list = curl_slist_append(list, line) }
+    for line in lines { unsafe list = ccurl_list_append(list, line) }
     return unsafe list
   }
 

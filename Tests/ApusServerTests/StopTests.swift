@@ -57,6 +57,24 @@ struct StopTests {
     }
   }
 
+  @Test("A provider that has everything, and keeps its connection open, does not delay the end")
+  func openConnection() throws {
+    let service = try TestService()
+    let provider = try service.provider()
+    try provider.ping()
+    var waitedMilliseconds: Int64 = 0
+    service.stop { milliseconds in
+      usleep(UInt32(milliseconds) * 1000)
+      waitedMilliseconds += milliseconds
+      return false
+    }
+    // A connection is kept for five seconds after its end.
+    #expect(waitedMilliseconds < 2500)
+    let end = try provider.end()
+    #expect(end.goAways.last?.lastStream == 0)
+    #expect(end.end == .closeNotify)
+  }
+
   @Test("Devices get a goodbye if their dialect has one, and all are disconnected")
   func devices() throws {
     let service = try TestService(nil, TestService.Options { $0.workers = 1 })

@@ -1,3 +1,4 @@
+import ApusModel
 import DiskFaults
 import Foundation
 import Glibc
@@ -30,6 +31,6 @@ struct JournalDiskTests {
     // Each page has its block, although the disk is full.
     let sevens = [UInt8](repeating: 7, count: memory.count)
     memory.write(sevens.span, at: 0)
-    #expect(memory.copied().allSatisfy { $0 == 7 })
+    #expect(memory.bytes.copied() == sevens)
   }
 }

@@ -58,7 +58,7 @@ struct JournalTests {
     let journal = LedgerJournal(memory, worker: 258, behind: 0)
     append(LedgerChunkTests.chunk, to: journal)
     append(Self.lines, to: journal, beginsChunk: false)
-    #expect(memory.copied() == Self.journal)
+    #expect(memory.bytes.copied() == Self.journal)
     #expect(journal.end == 0x178)
   }
 
@@ -139,7 +139,7 @@ struct JournalTests {
         append(chunk, to: journal)
         if !journal.takeOverflow() { gathering.append(chunk) }
       }
-      let bytes = memory.copied()
+      let bytes = memory.bytes.copied()
       let content = try #require(read(bytes, behind: durable))
       #expect(content.chunks == underWay + gathering)
     }
@@ -154,7 +154,7 @@ struct JournalTests {
       self.append([UInt8](repeating: byte, count: count), to: journal, beginsChunk: begins)
     }
     func chunks(behind position: UInt64 = 0) throws -> [[UInt8]] {
-      let bytes = memory.copied()
+      let bytes = memory.bytes.copied()
       return try #require(read(bytes, behind: position)).chunks
     }
     append(1, 64, begins: true)
@@ -182,7 +182,7 @@ struct JournalTests {
     memory.clear(64 + 32..<64 + 64)
     journal = LedgerJournal(memory, worker: 1, behind: 0)
     append([UInt8](repeating: 4, count: 16), to: journal)
-    let bytes = memory.copied()
+    let bytes = memory.bytes.copied()
     let content = try #require(read(bytes, behind: 0))
     #expect(content.chunks.map(\.first) == [1, 4])
   }

@@ -205,6 +205,27 @@ struct LedgerJournalTests {
     #expect(try journal.end > store.journalPosition(of: 1))
   }
 
+  @Test("Clearing writes only to pages that are not zero")
+  func clearing() throws {
+    let scratch = Scratch()
+    let path = "\(scratch.root)/journal"
+    let memory = try JournalMemory(mapping: path, byteCount: 5 * 4096)
+    /// Writing to a page through the mapping changes the file's time.
+    func wasWritten(by action: () -> Void) throws -> Bool {
+      let past = Date(timeIntervalSince1970: 1_000_000_000)
+      try FileManager.default.setAttributes([.modificationDate: past], ofItemAtPath: path)
+      action()
+      let date = try FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
+      return date != past
+    }
+    #expect(try !wasWritten { memory.clear(64..<5 * 4096) })
+    for place in [63, 64, 8192, 12287, 20478, 20479] { memory.write([7].span, at: place) }
+    memory.rest()
+    #expect(try wasWritten { memory.clear(64..<20479) })
+    let left = memory.bytes.copied().enumerated().filter { $0.element != 0 }
+    #expect(left.map(\.offset) == [63, 20479])
+  }
+
   @Test("A path that is not a file, or cannot be created, is a fault and not a journal")
   func faults() {
     #expect(throws: JournalFault.self) {

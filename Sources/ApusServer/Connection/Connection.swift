@@ -301,6 +301,10 @@ final class Connection: SocketHandler {
 
   private var awaitsConfirmation: Bool { driver?.awaitsConfirmation == true }
 
+  /// Whether nothing is lost if the connection is cut: the peer's system has all output, its end included. A peer that
+  /// opens its next connection before it closes this one must not have to wait for itself.
+  var isComplete: Bool { isLingering && !awaitsConfirmation && isTaken }
+
   /// Whether the peer's system has all output.
   private var isTaken: Bool { unsent.isEmpty && socket.unacknowledgedByteCount == 0 }
 

@@ -305,7 +305,8 @@ import ApusTrust
 
   /// Whether anybody is still to be drained.
   var hasConnectionsToDrain: Bool {
-    hasDevicesToDrain || connections.awakeConnections.contains { $0.listener.kind != .courier }
+    hasDevicesToDrain
+      || connections.awakeConnections.contains { $0.listener.kind != .courier && !$0.isComplete }
   }
 
   /// Cuts what is left; the loop may stop afterwards.

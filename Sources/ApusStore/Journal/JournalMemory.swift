@@ -63,8 +63,14 @@ import Glibc
     if isMapped { unsafe madvise(memory.baseAddress, memory.count, MADV_DONTNEED) }
   }
 
-  /// All bytes.
-  package func copied() -> [UInt8] { unsafe Array(memory) }
+  /// All bytes, while nothing is written.
+  package var bytes: Span<UInt8> {
+    @_lifetime(borrow self)
+    borrowing get {
+      let bytes = unsafe Span<UInt8>(_unsafeBytes: UnsafeRawBufferPointer(memory))
+      return unsafe _overrideLifetime(bytes, borrowing: self)
+    }
+  }
 
   /// Writes bytes, which must be in range.
   func write(_ bytes: Span<UInt8>, at offset: Int) {
@@ -80,11 +86,27 @@ import Glibc
     unsafe memory.storeBytes(of: value.bigEndian, toByteOffset: offset, as: UInt64.self)
   }
 
-  /// Zeroes bytes, which must be in range.
+  /// Zeroes bytes, which must be in range. Pages that are zero already are only read, so that a journal that was little
+  /// used costs a start neither memory nor writes to the disk.
   func clear(_ range: Range<Int>) {
     precondition(range.lowerBound >= 0 && range.upperBound <= count, "beyond the journal's end")
-    unsafe UnsafeMutableRawBufferPointer(rebasing: memory[range])
-      .initializeMemory(as: UInt8.self, repeating: 0)
+    var start = range.lowerBound
+    while start < range.upperBound {
+      let end = min(range.upperBound, (start / Self.pageBytes + 1) * Self.pageBytes)
+      let part = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[start..<end])
+      if unsafe !Self.isZero(part) {
+        unsafe part.initializeMemory(as: UInt8.self, repeating: 0)
+      }
+      start = end
+    }
+  }
+
+  private static let pageBytes = 4096
+
+  /// Whether all bytes are zero: the first is, and each equals the next.
+  private static func isZero(_ bytes: UnsafeMutableRawBufferPointer) -> Bool {
+    guard let base = bytes.baseAddress, unsafe bytes[0] == 0 else { return unsafe bytes.isEmpty }
+    return unsafe memcmp(base, base + 1, bytes.count - 1) == 0
   }
 }
 

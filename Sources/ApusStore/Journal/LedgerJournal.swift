@@ -32,12 +32,11 @@ package final class LedgerJournal: @unchecked Sendable {
   package init(_ memory: JournalMemory, worker: UInt16, behind durable: UInt64) {
     self.memory = memory
     self.worker = worker
-    let bytes = memory.copied()
-    let header = JournalHeader(bytes.span)
+    let header = JournalHeader(memory.bytes)
     let ringBytes =
       header?.ringBytes ?? (memory.count - JournalFormat.headerByteCount) & ~7
     self.ringBytes = ringBytes
-    let content = JournalContent(bytes.span, behind: durable)
+    let content = JournalContent(memory.bytes, behind: durable)
     let isEmpty = content?.chunks.isEmpty ?? true
     if let content, !isEmpty {
       (start, end) = (content.start, content.end)

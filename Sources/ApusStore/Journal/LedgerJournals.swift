@@ -95,8 +95,7 @@ package struct JournaledLines: Sendable {
     var found: [JournaledLines] = []
     for journal in journals.journals {
       let durable = try store.journalPosition(of: journal.worker)
-      let bytes = journal.memory.copied()
-      let content = JournalContent(bytes.span, behind: durable)
+      let content = JournalContent(journal.memory.bytes, behind: durable)
       var lines = content?.lines ?? []
       if !lines.isEmpty { try removeSecondEnds(from: &lines, of: journal.worker, store) }
       found.append(
