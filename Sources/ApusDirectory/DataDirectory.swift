@@ -123,8 +123,9 @@ package struct DataDirectory: Sendable {
 
   /// The trusted authorities, the issuing one first.
   private func authorities(_ which: Authority) throws -> Authorities {
-    let issuing = try issuingCertificate(of: which)
-    return Authorities([issuing] + (try certificates(of: which).filter { $0 != issuing }))
+    let trusted = try certificates(of: which)
+    let issuing = issuingCertificate(of: which, among: trusted)
+    return Authorities([issuing] + trusted.filter { $0 != issuing })
   }
 
   // MARK: Sealing keys

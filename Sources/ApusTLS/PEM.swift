@@ -18,6 +18,30 @@ internal import CShims
   deinit { unsafe EVP_PKEY_free(handle) }
 }
 
+/// What PEM texts contain, each parsed once: OpenSSL takes about a millisecond for a key.
+///
+/// One thread uses it at a time.
+package final class ParsedTexts {
+  private var certificates: [[UInt8]: [Certificate]] = [:]
+  private var keys: [[UInt8]: PrivateKey] = [:]
+
+  package init() {}
+
+  func certificates(_ pem: [UInt8], name: String) throws(TLSError) -> [Certificate] {
+    if let known = certificates[pem] { return known }
+    let parsed = try PEM.certificates(pem, name: name)
+    certificates[pem] = parsed
+    return parsed
+  }
+
+  func privateKey(_ pem: [UInt8], name: String) throws(TLSError) -> PrivateKey {
+    if let known = keys[pem] { return known }
+    let parsed = try PEM.privateKey(pem, name: name)
+    keys[pem] = parsed
+    return parsed
+  }
+}
+
 enum PEM {
   /// All certificates of `pem`, at least one. `name` identifies them in errors.
   static func certificates(_ pem: [UInt8], name: String) throws(TLSError) -> [Certificate] {

@@ -11,8 +11,12 @@ struct ServerContextBuilder {
   }
 
   let configuration: TLSServerConfiguration
+  private let texts: ParsedTexts
 
-  init(_ configuration: TLSServerConfiguration) { self.configuration = configuration }
+  init(_ configuration: TLSServerConfiguration, _ texts: ParsedTexts) {
+    self.configuration = configuration
+    self.texts = texts
+  }
 
   func build() throws(TLSError) -> Product {
     let protocols = try protocolWireForm(configuration.applicationProtocols)
@@ -29,7 +33,7 @@ struct ServerContextBuilder {
     let context = try makeContext(
       configuration.identity, name: "server", policy: policy, ticketKeys: ticketKeys)
     if let alternate = configuration.alternateIdentity {
-      try context.use(alternate, name: "alternate server")
+      try context.use(alternate, name: "alternate server", parsing: texts)
     }
     var named: [ContextHandle] = []
     for (name, identity) in configuration.serverNameIdentities {
@@ -49,7 +53,7 @@ struct ServerContextBuilder {
     let context = try unsafe ContextHandle(
       method: TLS_server_method(), minimum: configuration.minimumVersion,
       maximum: configuration.maximumVersion, verificationTime: configuration.verificationTime)
-    try context.use(identity, name: name)
+    try context.use(identity, name: name, parsing: texts)
     if configuration.keepsBuffers {
       unsafe apus_tls_clear_mode(context.pointer, Int(SSL_MODE_RELEASE_BUFFERS))
     }
@@ -76,9 +80,10 @@ struct ServerContextBuilder {
       mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT
     case .taken(let pem): authorities = pem
     }
-    for authority in try context.trust(authorities, name: "client certificate authorities") {
+    let name = "client certificate authorities"
+    for authority in try context.trust(authorities, name: name, parsing: texts) {
       guard unsafe SSL_CTX_add_client_CA(context.pointer, authority.handle) == 1 else {
-        throw .invalidConfiguration("client certificate authorities: \(OpenSSLErrors.drain())")
+        throw .invalidConfiguration("\(name): \(OpenSSLErrors.drain())")
       }
     }
     guard case .taken = configuration.clientCertificates else {

@@ -70,9 +70,12 @@ package final class TLSContext: @unchecked Sendable {
   private let ticketKeys: TicketKeys?
   private let namedContexts: [ContextHandle]
 
+  /// - Parameter texts: Shared by contexts that have certificates or keys in common.
   /// - Throws: `.invalidConfiguration`.
-  package init(server configuration: TLSServerConfiguration) throws(TLSError) {
-    let made = try ServerContextBuilder(configuration).build()
+  package init(
+    server configuration: TLSServerConfiguration, parsing texts: ParsedTexts = ParsedTexts()
+  ) throws(TLSError) {
+    let made = try ServerContextBuilder(configuration, texts).build()
     isServer = true
     handle = made.context
     policy = made.policy
@@ -173,9 +176,11 @@ extension ContextHandle {
   }
 
   /// May be called again for an identity with another type of key: OpenSSL holds one of each type.
-  func use(_ identity: TLSIdentity, name: String) throws(TLSError) {
-    let chain = try PEM.certificates(identity.certificateChainPEM, name: "\(name) certificate")
-    let key = try PEM.privateKey(identity.privateKeyPEM, name: "\(name) key")
+  func use(
+    _ identity: TLSIdentity, name: String, parsing texts: ParsedTexts = ParsedTexts()
+  ) throws(TLSError) {
+    let chain = try texts.certificates(identity.certificateChainPEM, name: "\(name) certificate")
+    let key = try texts.privateKey(identity.privateKeyPEM, name: "\(name) key")
     // It would replace the first one.
     if let present = unsafe SSL_CTX_get0_privatekey(pointer),
       unsafe EVP_PKEY_get_base_id(present) == EVP_PKEY_get_base_id(key.handle)
@@ -199,8 +204,10 @@ extension ContextHandle {
   }
 
   /// Trusts each certificate of `pem` on its own: an issuing authority does not need its root.
-  func trust(_ pem: [UInt8], name: String) throws(TLSError) -> [Certificate] {
-    let certificates = try PEM.certificates(pem, name: name)
+  func trust(
+    _ pem: [UInt8], name: String, parsing texts: ParsedTexts = ParsedTexts()
+  ) throws(TLSError) -> [Certificate] {
+    let certificates = try texts.certificates(pem, name: name)
     let store = unsafe SSL_CTX_get_cert_store(pointer)
     for certificate in certificates {
       guard unsafe X509_STORE_add_cert(store, certificate.handle) == 1 else {

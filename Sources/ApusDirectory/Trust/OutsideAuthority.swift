@@ -94,8 +94,12 @@ extension DataDirectory {
   /// The certificate of the issuing authority: of several trusted ones, the one whose key is here, otherwise the first.
   /// An unreadable key is not an error here, because trust does not depend on it; it is reported on signing.
   func issuingCertificate(of which: Authority) throws -> Certificate {
-    if let own = try? authority(which) { return own.certificate }
-    return try certificates(of: which)[0]
+    issuingCertificate(of: which, among: try certificates(of: which))
+  }
+
+  func issuingCertificate(of which: Authority, among trusted: [Certificate]) -> Certificate {
+    guard trusted.count > 1, let own = try? authority(which) else { return trusted[0] }
+    return own.certificate
   }
 
   // MARK: Requesting certificates

@@ -17,15 +17,16 @@ struct ListenerContexts: Sendable {
 
   /// One for each listener of the configuration that has addresses, in order.
   func all(_ trust: Trust) throws -> [TLSContext] {
-    try configuration.openListeners.map {
-      try context(for: $0, trusting: trust.authorities(of: $0.kind))
+    let texts = ParsedTexts()
+    return try configuration.openListeners.map {
+      try context(for: $0, trusting: trust.authorities(of: $0.kind), parsing: texts)
     }
   }
 
   /// - Parameter other: presented in place of the listener's own certificate.
   func context(
     for listener: ListenerConfiguration, trusting trusted: Authorities,
-    showing other: TLSIdentity? = nil
+    showing other: TLSIdentity? = nil, parsing texts: ParsedTexts = ParsedTexts()
   ) throws -> TLSContext {
     let authorities = Array(trusted.certificates.map(\.pem).joined().utf8)
     let revocations = revocations
@@ -61,7 +62,7 @@ struct ListenerContexts: Sendable {
       tls.clientCertificates = .taken(authoritiesPEM: authorities)
       tls.isRevoked = nil
     }
-    return try TLSContext(server: tls)
+    return try TLSContext(server: tls, parsing: texts)
   }
 
   /// Most clients that only support TLS 1.0 and 1.1 do not support ECDSA.
