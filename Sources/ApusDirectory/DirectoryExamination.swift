@@ -1,7 +1,7 @@
 import ApusCore
 import ApusLog
 import ApusModel
-import ApusTrust
+package import ApusTrust
 import Glibc
 
 /// What one check of a data directory found.
@@ -22,6 +22,28 @@ package struct DirectoryFinding: Sendable, Hashable {
 
   package init(_ check: String, _ state: State, _ text: String, _ remedy: String = "") {
     (self.check, self.state, self.text, self.remedy) = (check, state, text, remedy)
+  }
+
+  /// Whether a server's certificate is valid, and how long.
+  ///
+  /// - Parameters:
+  ///   - who: Who presents it: "the service presents".
+  ///   - renewal: How it is renewed.
+  package init(_ who: String, _ certificate: Certificate, nowSeconds: Int64, renewal: String) {
+    let names = certificate.serverNames.prefix(4).joined(separator: ", ")
+    let end = Log.timestamp(certificate.notAfter * 1000).prefix(10)
+    let subject = "\(who) a certificate for \(names)"
+    if certificate.notAfter < nowSeconds {
+      self.init("server", .bad, "\(subject), which expired on \(end)", renewal)
+    } else if !certificate.isValid(now: nowSeconds) {
+      self.init(
+        "server", .bad,
+        "\(subject), which is not valid before \(Log.timestamp(certificate.notBefore * 1000))",
+        "Is this machine's clock right? It says \(Log.timestamp(nowSeconds * 1000)).")
+    } else {
+      let expiresSoon = certificate.notAfter - nowSeconds < ExpiryWatch.horizonSeconds
+      self.init("server", expiresSoon ? .notable : .good, "\(subject), until \(end)")
+    }
   }
 }
 
@@ -142,36 +164,21 @@ package struct DirectoryExamination {
       certificate = try directory.serverCertificate()
       let key = try PrivateKey(pem: Files.readText(files.key))
       guard certificate.spkiDER == key.publicKey.spkiDER else {
-        return [
-          bad("\(files.key) is not the key of \(files.certificate)")
-        ]
+        return [bad("\(files.key) is not the key of \(files.certificate)")]
       }
     } catch {
       return [bad("the server's certificate or its key cannot be read: \(error)")]
     }
-    let end = Log.timestamp(certificate.notAfter * 1000).prefix(10)
-    guard certificate.isValid(now: nowSeconds) else {
-      return [
-        certificate.notAfter < nowSeconds
-          ? bad("the server's certificate expired on \(end)")
-          : DirectoryFinding(
-            "server", .bad,
-            "the server's certificate is not valid before "
-              + "\(Log.timestamp(certificate.notBefore * 1000))",
-            "Is this machine's clock right? It says \(Log.timestamp(nowSeconds * 1000)).")
-      ]
-    }
-    let expiresSoon = certificate.notAfter - nowSeconds < ExpiryWatch.horizonSeconds
-    let names = certificate.serverNames.prefix(4).joined(separator: ", ")
     return [
       DirectoryFinding(
-        "server", expiresSoon ? .notable : .good,
-        "a certificate for \(names), until \(end)")
+        "the service presents", certificate, nowSeconds: nowSeconds, renewal: Self.renewal)
     ]
   }
 
+  private static let renewal = "`apus rotate server` makes a new key and certificate."
+
   private func bad(_ text: String) -> DirectoryFinding {
-    DirectoryFinding("server", .bad, text, "`apus rotate server` makes a new key and certificate.")
+    DirectoryFinding("server", .bad, text, Self.renewal)
   }
 
   // MARK: The disk

@@ -1,7 +1,5 @@
 import ApusCommand
 import ApusDirectory
-import ApusLog
-import ApusTrust
 
 extension Invocation {
   /// The files of `--server-certificate`, by the names of the listeners.
@@ -20,23 +18,13 @@ extension Invocation {
 
   /// What `apus doctor` says of these files.
   func serverCertificateFindings() throws(CommandFailure) -> [DirectoryFinding] {
-    let now = Process.nowSeconds
     var findings: [DirectoryFinding] = []
     for (listener, files) in try serverCertificates().sorted(by: { $0.key < $1.key }) {
       do throws(DirectoryProblem) {
-        let certificate = try ServerCertificates.examine(files)
-        let names = certificate.serverNames.prefix(4).joined(separator: ", ")
-        let end = Log.timestamp(certificate.notAfter * 1000).prefix(10)
-        let text = "\(listener) presents a certificate for \(names), until \(end)"
-        guard certificate.isValid(now: now) else {
-          findings.append(
-            DirectoryFinding(
-              "server", .bad, "\(text), which is not valid now (\(files.certificate))",
-              "Renew it, or correct this machine's clock: it says \(Log.timestamp(now * 1000))."))
-          continue
-        }
-        let expiresSoon = certificate.notAfter - now < ExpiryWatch.horizonSeconds
-        findings.append(DirectoryFinding("server", expiresSoon ? .notable : .good, text))
+        findings.append(
+          DirectoryFinding(
+            "\(listener) presents", try ServerCertificates.examine(files),
+            nowSeconds: Process.nowSeconds, renewal: "Renew \(files.certificate)."))
       } catch {
         findings.append(
           DirectoryFinding(
