@@ -1,0 +1,28 @@
+"""How long to wait before the next connection. Section 11 of the protocol."""
+
+from __future__ import annotations
+
+import random
+
+LONGEST_SECONDS = 300.0
+#: A connection that was accepted for so long shows that connecting works.
+STEADY_SECONDS = 30.0
+
+
+class Backoff:
+    def __init__(self, source: random.Random | None = None) -> None:
+        self._random = source or random.Random()
+        self._seconds = 1.0
+
+    def after_goodbye(self, reconnect_milliseconds: int) -> float:
+        """The seconds that the service asked for."""
+        self._seconds = 1.0
+        return min(reconnect_milliseconds / 1000, LONGEST_SECONDS)
+
+    def after_end(self, accepted_seconds: float | None) -> float:
+        """The seconds after a failure, or after a connection that was accepted for so many."""
+        if accepted_seconds is not None and accepted_seconds >= STEADY_SECONDS:
+            self._seconds = 1.0
+        wait = self._seconds
+        self._seconds = min(2 * wait, LONGEST_SECONDS)
+        return self._random.uniform(wait / 2, wait)

@@ -1,0 +1,347 @@
+"""A device that stays connected. Sections 4 to 11 of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import logging
+import math
+import os
+import pathlib
+import random
+import time
+from collections.abc import Awaitable, Iterable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from . import messages
+from .backoff import Backoff
+from .connection import CertificateRejected, Connection, Ended, Service
+from .identity import Identity, Key, certificate_request, new_key
+from .messages import State, Status, Topics
+from .notification import Notification
+from .state import DeviceState
+
+RESPONSE_SECONDS = 10
+#: How long the answer to a keep-alive may take.
+ANSWER_SECONDS = 30
+LONGEST_KEEP_ALIVE_SECONDS = 15 * 60
+#: Between two requests for a certificate, if the service names no time.
+RENEWAL_PAUSE_SECONDS = 3600
+LONGEST_WAIT_SECONDS = 24 * 3600
+_log = logging.getLogger("apus_device")
+Value = TypeVar("Value")
+
+
+class Refused(Exception):
+    """The service refuses the device. The text says why and what to do; waiting does not help."""
+
+
+class TokenRefused(Exception):
+    """The service has no app with the topic."""
+
+
+class Client:
+    """Receives notifications for topics, over one connection after the other.
+
+        async with Client(service, identity, ["com.example.app"]) as client:
+            async for notification in client:
+                show(notification.payload)
+
+    A notification that the loop has done with is acknowledged, unless the loop did that itself. One that raises stays
+    unacknowledged, and comes again on the next connection.
+    """
+
+    def __init__(
+        self, service: Service, identity: Identity, topics: Topics | Iterable[str], *,
+        state: str | os.PathLike[str] | None = None, power: State = State.ACTIVE,
+        keep_alive_seconds: float = LONGEST_KEEP_ALIVE_SECONDS,
+    ) -> None:
+        """`state` is a file in which the client remembers what it has taken."""
+        self.identity = identity
+        self._service = service
+        self._topics = topics if isinstance(topics, Topics) else Topics(enabled=list(topics))
+        self._power = power
+        self._keep_alive_seconds = keep_alive_seconds
+        self._state = DeviceState(None if state is None else pathlib.Path(state))
+        self._connection: Connection | None = None
+        self._waiting: collections.deque[Notification] = collections.deque()
+        self._arrived = asyncio.Event()
+        #: Received and not acknowledged.
+        self._open: dict[tuple[int, int | None], Notification] = {}
+        self._last: Notification | None = None
+        self._tokens: dict[bytes, asyncio.Future[str]] = {}
+        self._renewal_key: Key | None = None
+        self._runner: asyncio.Task[None] | None = None
+
+    # MARK: For the application
+
+    async def __aenter__(self) -> Self:
+        self._runner = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._runner is not None:
+            self._runner.cancel()
+            await asyncio.gather(self._runner, return_exceptions=True)
+
+    def __aiter__(self) -> Self:
+        # The last loop was left with it.
+        if self._last is not None:
+            self._open.pop(self._last.key, None)
+            self._last = None
+        return self
+
+    async def __anext__(self) -> Notification:
+        if self._last is not None:
+            await self._last.acknowledge()
+            self._last = None
+        while not self._waiting:
+            self._arrived.clear()
+            await self._or_end(self._arrived.wait())
+        self._last = self._waiting.popleft()
+        return self._last
+
+    async def token(self, topic: str) -> str:
+        """The device token of an app, for its provider: 64 hexadecimal digits."""
+        name = messages.topic_hash(topic)
+        if name not in self._tokens:
+            self._tokens[name] = asyncio.get_running_loop().create_future()
+            await self._send(messages.app_token_request(self._state.token, name))
+        return await self._or_end(asyncio.shield(self._tokens[name]))
+
+    async def set_topics(self, topics: Topics | Iterable[str]) -> None:
+        """Replaces all topics. One that is in no list any more counts as uninstalled, and its token dies."""
+        self._topics = topics if isinstance(topics, Topics) else Topics(enabled=list(topics))
+        await self._send(self._filter())
+
+    async def set_power(self, power: State) -> None:
+        self._power = power
+        await self._send(messages.set_state(power))
+
+    async def _or_end(self, wanted: Awaitable[Value]) -> Value:
+        """What is wanted, or the error with which the client ended."""
+        if self._runner is None:
+            raise RuntimeError("use the client in `async with`")
+        future = asyncio.ensure_future(wanted)
+        try:
+            await asyncio.wait([future, self._runner], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not future.done():
+                future.cancel()
+        if future.done() and not future.cancelled():
+            return future.result()
+        self._runner.result()
+        raise asyncio.CancelledError
+
+    # MARK: Connections
+
+    async def _run(self) -> None:
+        backoff = Backoff()
+        refusals = 0
+        while True:
+            session = _Session()
+            try:
+                await self._serve(session)
+            except CertificateRejected as end:
+                raise Refused(str(end)) from end
+            except Ended as end:
+                _log.info("%s: %s", self._service, end)
+            # After a refusal a token may be the cause; without one it is not.
+            refusals = refusals + 1 if session.is_refused else 0
+            if refusals == 2:
+                raise Refused(session.explanation)
+            if session.reconnect_milliseconds is not None:
+                wait = backoff.after_goodbye(session.reconnect_milliseconds)
+            else:
+                wait = backoff.after_end(session.accepted_seconds)
+            await asyncio.sleep(wait)
+
+    async def _serve(self, session: _Session) -> None:
+        """One connection, from its begin to its end, which raises."""
+        connection = await Connection.open(self._service, self.identity)
+        try:
+            await connection.send(messages.connect(self._state.token))
+            message = await connection.receive_first(RESPONSE_SECONDS)
+            if isinstance(message, messages.Goodbye):
+                session.end(message)
+            if not isinstance(message, messages.ConnectResponse):
+                raise Ended("the service answered something else than a connect response")
+            self._accept(message, session)
+            self._connection = connection
+            await connection.send(
+                self._filter(), messages.set_state(self._power),
+                *(messages.app_token_request(self._state.token, topic) for topic in self._missing_tokens()))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._receive(connection, session))
+                group.create_task(self._keep_alive(connection))
+                group.create_task(self._renew(connection, session))
+        except ExceptionGroup as group:
+            ends = [error for error in group.exceptions if isinstance(error, Ended)]
+            if len(ends) < len(group.exceptions):
+                raise
+            raise next((end for end in ends if isinstance(end, CertificateRejected)), ends[0]) from None
+        finally:
+            self._connection = None
+            await connection.close()
+
+    def _accept(self, response: messages.ConnectResponse, session: _Session) -> None:
+        if response.status != 0:
+            session.is_refused = True
+            session.explanation = response.explanation or "the service refused the device"
+            self._state.token = None
+            raise Ended(session.explanation)
+        if response.token is None and self._state.token is None:
+            raise Ended("the service accepted the device without a base token")
+        if response.token is not None:
+            self._state.token = response.token
+        session.accept(response.server_milliseconds)
+
+    def _filter(self) -> bytes:
+        return messages.filter_message(self._state.token, self._topics.lists())
+
+    def _missing_tokens(self) -> list[bytes]:
+        return [topic for topic, answer in self._tokens.items() if not answer.done()]
+
+    async def _send(self, *parts: bytes) -> None:
+        """Sends if there is a connection. If it ends meanwhile, the next one sends what is still valid."""
+        if self._connection is not None:
+            with contextlib.suppress(Ended):
+                await self._connection.send(*parts)
+
+    # MARK: Messages
+
+    async def _receive(self, connection: Connection, session: _Session) -> None:
+        while True:
+            message = await connection.receive()
+            match message:
+                case messages.NotificationMessage():
+                    await self._take(message)
+                case messages.AppTokenAnswer():
+                    self._answer_token(message)
+                case messages.RenewalAdvice():
+                    session.renew_within(message.within_seconds)
+                case messages.RenewalAnswer():
+                    self._answer_renewal(message, session)
+                case messages.Goodbye():
+                    session.end(message)
+                case messages.ConnectResponse():
+                    raise Ended("the service sent a second connect response")
+                case _:
+                    pass
+
+    async def _take(self, message: messages.NotificationMessage) -> None:
+        notification = Notification(message, self._topic(message.topic), self._acknowledge)
+        if self._state.has_taken(notification.key):
+            # Its acknowledgement was lost.
+            await self._send(messages.acknowledgement(self._state.token, message.message_id, Status.TAKEN))
+        elif notification.key not in self._open:
+            self._open[notification.key] = notification
+            self._waiting.append(notification)
+            self._arrived.set()
+
+    async def _acknowledge(self, notification: Notification, status: Status) -> None:
+        if notification.is_acknowledged:
+            return
+        notification.is_acknowledged = True
+        self._open.pop(notification.key, None)
+        self._state.take(notification.key)
+        await self._send(messages.acknowledgement(self._state.token, notification.message_id, status))
+
+    def _topic(self, name: bytes) -> str | None:
+        lists = [self._topics.enabled, self._topics.opportunistic, self._topics.paused, self._topics.non_waking]
+        return next((topic for topics in lists for topic in topics if messages.topic_hash(topic) == name), None)
+
+    def _answer_token(self, answer: messages.AppTokenAnswer) -> None:
+        future = self._tokens.get(answer.topic)
+        if future is None or future.done():
+            return
+        if answer.status == 0 and answer.token is not None:
+            future.set_result(answer.token.hex())
+        else:
+            del self._tokens[answer.topic]
+            future.set_exception(TokenRefused("the service has no app with this topic"))
+
+    # MARK: Time
+
+    async def _keep_alive(self, connection: Connection) -> None:
+        now = asyncio.get_running_loop().time
+        while True:
+            quiet = now() - connection.active_time
+            if quiet < self._keep_alive_seconds:
+                await asyncio.sleep(self._keep_alive_seconds - quiet)
+                continue
+            await connection.send(messages.keep_alive(max(1, math.ceil(self._keep_alive_seconds / 60))))
+            sent = connection.active_time
+            await asyncio.sleep(ANSWER_SECONDS)
+            if connection.active_time == sent:
+                raise Ended("the service did not answer a keep-alive")
+
+    async def _renew(self, connection: Connection, session: _Session) -> None:
+        """Asks for the next certificate when it is time, by the service's clock, or when the service advises it."""
+        while True:
+            due = min(
+                self.identity.renewal_time() - session.service_time(), session.advised_time - time.monotonic())
+            due = max(due, session.renewal_time - time.monotonic())
+            if due <= 0:
+                session.renewal_time = time.monotonic() + RENEWAL_PAUSE_SECONDS
+                self._renewal_key = new_key()
+                await connection.send(messages.renewal_request(certificate_request(self._renewal_key)))
+                continue
+            with contextlib.suppress(TimeoutError):
+                # The clocks may drift apart in a longer time.
+                async with asyncio.timeout(min(due, LONGEST_WAIT_SECONDS)):
+                    await session.renewal_changed.wait()
+            session.renewal_changed.clear()
+
+    def _answer_renewal(self, answer: messages.RenewalAnswer, session: _Session) -> None:
+        session.advised_time = math.inf
+        session.renewal_changed.set()
+        if answer.status == 0 and self._renewal_key is not None:
+            # The next connection uses it.
+            self.identity = Identity.store(self.identity.path, self._renewal_key, answer.certificates)
+            self._renewal_key = None
+            _log.info("%s: the device has a new certificate", self._service)
+            return
+        if answer.retry_seconds is not None:
+            session.renewal_time = time.monotonic() + answer.retry_seconds
+        _log.warning("%s: no new certificate: %s", self._service, answer.text or f"reason {answer.reason}")
+
+
+class _Session:
+    """What a client knows of one connection."""
+
+    def __init__(self) -> None:
+        self.is_refused = False
+        self.explanation = ""
+        self.reconnect_milliseconds: int | None = None
+        self._accepted_time: float | None = None
+        self._clock_offset = 0.0
+        #: When to ask for a certificate because the service advised it, by the monotonic clock.
+        self.advised_time = math.inf
+        #: Before which not to ask.
+        self.renewal_time = 0.0
+        self.renewal_changed = asyncio.Event()
+
+    def accept(self, server_milliseconds: int) -> None:
+        self._accepted_time = time.monotonic()
+        self._clock_offset = server_milliseconds / 1000 - time.time()
+
+    @property
+    def accepted_seconds(self) -> float | None:
+        return None if self._accepted_time is None else time.monotonic() - self._accepted_time
+
+    def service_time(self) -> float:
+        return time.time() + self._clock_offset
+
+    def renew_within(self, seconds: int) -> None:
+        self.advised_time = time.monotonic() + random.uniform(0, seconds)
+        self.renewal_time = 0.0
+        self.renewal_changed.set()
+
+    def end(self, goodbye: messages.Goodbye) -> None:
+        self.reconnect_milliseconds = goodbye.reconnect_milliseconds
+        raise Ended(f"goodbye: {goodbye.reason}")

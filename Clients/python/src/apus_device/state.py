@@ -1,0 +1,51 @@
+"""What a device remembers over connections and restarts: its base token, and what it has taken."""
+
+from __future__ import annotations
+
+import collections
+import json
+import pathlib
+
+from .identity import write_private
+
+#: The service sends again what was not acknowledged, at most 128 KiB of it. Section 6 of the protocol.
+REMEMBERED = 512
+
+Key = tuple[int, int | None]
+
+
+class DeviceState:
+    """Without a path it lasts as long as the process: a notification may then be shown twice."""
+
+    def __init__(self, path: pathlib.Path | None) -> None:
+        self._path = path
+        self._token: bytes | None = None
+        self._taken: collections.OrderedDict[Key, None] = collections.OrderedDict()
+        if path is not None and path.exists():
+            content = json.loads(path.read_text())
+            self._token = bytes.fromhex(content["token"]) if content["token"] else None
+            self._taken.update(((number, time), None) for number, time in content["taken"])
+
+    @property
+    def token(self) -> bytes | None:
+        return self._token
+
+    @token.setter
+    def token(self, token: bytes | None) -> None:
+        if token != self._token:
+            self._token = token
+            self._save()
+
+    def has_taken(self, key: Key) -> bool:
+        return key in self._taken
+
+    def take(self, key: Key) -> None:
+        self._taken[key] = None
+        while len(self._taken) > REMEMBERED:
+            self._taken.popitem(last=False)
+        self._save()
+
+    def _save(self) -> None:
+        if self._path is not None:
+            content = {"token": self._token.hex() if self._token else None, "taken": list(self._taken)}
+            write_private(self._path, json.dumps(content).encode())
