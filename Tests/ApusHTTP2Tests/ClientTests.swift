@@ -110,11 +110,13 @@ struct ClientTests {
     #expect(submit(client, topic: "com.example", body: "") == 3)
     // SETTINGS_HEADER_TABLE_SIZE 0 arrives while the request waits.
     receive(client, frame(Kind.settings, 0, stream: 0, [0x00, 0x01, 0, 0, 0, 0]))
+    #expect(submit(client, topic: "com.example", body: "") == 5)
     let sent = try #require(frames(outputBytes(client)))
-    #expect(sent.map(\.type) == [Kind.settings, Kind.headers])
-    #expect(sent[0].flags == Flag.acknowledge)
-    #expect(sent[1].payload.first == 0x20)
-    #expect(sent[1].payload.suffix(12) == [11] + Array("com.example".utf8))
+    #expect(sent.map(\.type) == [Kind.headers, Kind.settings, Kind.headers])
+    #expect(sent[0].payload.last == 0xbe)
+    #expect(sent[1].flags == Flag.acknowledge)
+    #expect(sent[2].payload.first == 0x20)
+    #expect(sent[2].payload.suffix(12) == [11] + Array("com.example".utf8))
   }
 
   @Test("Responses are read with and without a body, and after an interim one")
@@ -152,7 +154,6 @@ struct ClientTests {
     receive(client, headers(1, [0x88]) + data(1, piece, endStream: false) + data(1, piece))
     let response = client.nextResponse()
     #expect(response?.body.count == 4096)
-    #expect(response?.bodyByteCount == 6000)
   }
 
   @Test("A failure tells whether the request may be sent again")
