@@ -207,7 +207,7 @@ let package = Package(
     .testTarget(
       name: "InteropTests", dependencies: ["apus", "apus-bench"],
       exclude: [
-        "Senders", "haproxy.py", "requirements.txt", "requirements-python2.txt",
+        "Senders", "haproxy.py", "serve.py", "requirements.txt", "requirements-python2.txt",
       ], swiftSettings: common),
     tests(
       "ApusClientTests",

@@ -21,6 +21,7 @@ topics ApusModel ApusWire ApusTrust
 certificate ApusModel ApusWire ApusTrust
 record ApusModel ApusTLS
 http2 ApusModel ApusHTTP2
+http2-client ApusModel ApusHTTP2
 journal ApusModel ApusWire ApusStore
 TABLE
 }

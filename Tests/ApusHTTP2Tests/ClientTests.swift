@@ -98,7 +98,7 @@ struct ClientTests {
     // 0x83 `:method: POST`, 0x14 `:path` never indexed; at the end apns-topic from the table (0xbe, its newest entry).
     #expect(Array(second[0].payload.prefix(2)) == [0x83, 0x14])
     #expect(second[0].payload.last == 0xbe)
-    // 0x1f 0x08: `authorization` (index 23) never indexed, as nghttp2 always encodes it.
+    // 0x1f 0x08: `authorization` (index 23), never indexed.
     #expect(second[0].payload.contains(0x1f))
   }
 
