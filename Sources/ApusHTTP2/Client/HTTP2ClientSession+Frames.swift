@@ -6,7 +6,7 @@ import ApusModel
 // cost requests their answers.
 extension HTTP2ClientSession {
   func receive(_ head: FrameHead, _ payload: Span<UInt8>) throws(SessionFailure) {
-    try require(order.allows(head))
+    try unsafe require(order.allows(head))
     try head.check()
     switch head.type {
     case FrameType.data: try receiveData(head, payload)
@@ -18,7 +18,7 @@ extension HTTP2ClientSession {
       if head.has(FrameFlag.acknowledge) {
         pongCount += 1
       } else {
-        try output.acknowledge(FrameType.ping, payload)
+        try unsafe output.acknowledge(FrameType.ping, payload)
       }
     case FrameType.goAway: receiveGoAway(payload)
     case FrameType.windowUpdate: try receiveWindowUpdate(head, payload)
@@ -30,11 +30,11 @@ extension HTTP2ClientSession {
   /// The response of an open stream; nil if the stream is closed. The server does not know streams of which nothing
   /// was sent (section 5.1, idle).
   func response(_ streamID: Int32) throws(SessionFailure) -> HTTP2Response? {
-    guard let response = streams[streamID] else {
-      try require(streamID & 1 == 1 && Int(streamID) < nextStreamID)
+    guard let response = unsafe streams[streamID] else {
+      try unsafe require(streamID & 1 == 1 && Int(streamID) < nextStreamID)
       return nil
     }
-    try require(response.startPosition < output.takenBytes)
+    try unsafe require(response.record.startPosition < output.takenBytes)
     return response
   }
 
@@ -46,7 +46,7 @@ extension HTTP2ClientSession {
     if head.has(FrameFlag.endHeaders) {
       try receiveBlock(fragment, head.streamID, endsStream: endsStream)
     } else {
-      order.begin(
+      unsafe order.begin(
         .init(streamID: head.streamID, endsStream: endsStream, bytes: fragment.copied()))
     }
   }
@@ -54,12 +54,12 @@ extension HTTP2ClientSession {
   private func receiveContinuation(
     _ head: FrameHead, _ payload: Span<UInt8>
   ) throws(SessionFailure) {
-    guard let count = order.countedFrames else { throw .connection(.protocolError) }
+    guard let count = unsafe order.countedFrames else { throw .connection(.protocolError) }
     guard head.has(FrameFlag.endHeaders) else {
       guard count < Limits.continuationFrames else { throw .flood(.continuations) }
-      return order.append(payload)
+      return unsafe order.append(payload)
     }
-    guard let block = order.end(payload) else { return }
+    guard let block = unsafe order.end(payload) else { return }
     try receiveBlock(block.bytes.span, block.streamID, endsStream: block.endsStream)
   }
 
@@ -71,11 +71,11 @@ extension HTTP2ClientSession {
       isAcknowledged = true
       return
     }
-    var windowBytes = windows.initialBytes
+    var windowBytes = unsafe windows.initialBytes
     try SettingsFrame.read(payload) { (identifier, value) throws(SessionFailure) in
       switch identifier {
       // Blocks that follow the acknowledgement use it.
-      case SettingsFrame.Setting.headerTableSize: encoder.setTableCapacity(value)
+      case SettingsFrame.Setting.headerTableSize: unsafe encoder.setTableCapacity(value)
       case SettingsFrame.Setting.enablePush: try require(value == 0)
       case SettingsFrame.Setting.maxConcurrentStreams:
         streamLimit = min(value, Limits.concurrentStreams)
@@ -86,17 +86,17 @@ extension HTTP2ClientSession {
     }
     try moveWindows(to: windowBytes)
     isReady = true
-    try output.acknowledge(FrameType.settings, Span())
+    try unsafe output.acknowledge(FrameType.settings, Span())
     sendBlocked()
   }
 
   /// Section 6.9.2: the windows of open streams change by the difference.
   private func moveWindows(to bytes: Int) throws(SessionFailure) {
-    let difference = windows.setInitial(bytes)
+    let difference = unsafe windows.setInitial(bytes)
     guard difference != 0 else { return }
-    for response in streams.all {
-      response.sendWindowBytes += difference
-      try require(response.sendWindowBytes <= FlowWindows.largest, .flowControlError)
+    for response in unsafe streams.all {
+      response.record.sendWindowBytes += difference
+      try require(response.record.sendWindowBytes <= FlowWindows.largest, .flowControlError)
     }
   }
 
@@ -110,7 +110,7 @@ extension HTTP2ClientSession {
       debugData: payload.extracting(8...).extracting(first: Limits.goAwayDebugBytes).copied())
     guard last < former else { return }
     for response in openResponses(above: last) {
-      settle(response, failure: response.hasBegun ? .reset(code) : .goneAway)
+      settle(response, failure: response.record.hasBegun ? .reset(code) : .goneAway)
     }
   }
 
@@ -120,7 +120,7 @@ extension HTTP2ClientSession {
     guard let response = try response(head.streamID) else { return }
     let code = HTTP2ErrorCode(rawValue: UInt32(payload.fourBytes(at: 0)))
     // Section 8.7: the request was not processed, which a response that has begun contradicts.
-    let isRefused = code == .refusedStream && !response.hasBegun
+    let isRefused = code == .refusedStream && !response.record.hasBegun
     settle(response, failure: isRefused ? .refused : .reset(code))
   }
 
@@ -131,18 +131,18 @@ extension HTTP2ClientSession {
     guard head.streamID != 0 else {
       try require(increment > 0)
       // Otherwise bodies wait for the windows of their streams only.
-      let wasShut = windows.sendBytes <= 0
-      try windows.enlarge(by: increment)
+      let wasShut = unsafe windows.sendBytes <= 0
+      try unsafe windows.enlarge(by: increment)
       if wasShut { sendBlocked() }
       return
     }
     guard let response = try response(head.streamID) else { return }
     // Sections 6.9 and 6.9.1: an error of the stream only.
     guard increment > 0 else { return reset(response, .protocolError) }
-    response.sendWindowBytes += increment
-    guard response.sendWindowBytes <= FlowWindows.largest else {
+    response.record.sendWindowBytes += increment
+    guard response.record.sendWindowBytes <= FlowWindows.largest else {
       return reset(response, .flowControlError)
     }
-    if !response.request.isEmpty { sendBlocked() }
+    if !response.record.request.isEmpty { sendBlocked() }
   }
 }

@@ -8,20 +8,21 @@ extension HTTP2ClientSession {
     _ block: Span<UInt8>, _ streamID: Int32, endsStream: Bool
   ) throws(SessionFailure) {
     let response = try response(streamID)
-    streams.note(current: response)
+    unsafe streams.note(current: response)
     let isFine = try decode(block, for: response)
     guard let response else { return }
     guard isFine else { return reset(response, .protocolError) }
-    if response.status != 0 {
+    if response.record.status != 0 {
       // Section 8.1: trailers end the stream.
       guard endsStream else { return reset(response, .protocolError) }
-    } else if response.shape.isInterim {
-      response.interimCount += 1
-      guard !endsStream, response.shape.mayContinue, response.interimCount <= Limits.interimAnswers
+    } else if response.record.shape.isInterim {
+      response.record.interimCount += 1
+      guard !endsStream, response.record.shape.mayContinue,
+        response.record.interimCount <= Limits.interimAnswers
       else { return reset(response, .protocolError) }
-      return response.prepareForAnswer()
+      return response.record.prepareForAnswer()
     } else {
-      response.status = response.shape.status
+      response.record.status = response.record.shape.status
     }
     if endsStream { didEnd(response) }
   }
@@ -47,47 +48,48 @@ extension HTTP2ClientSession {
       throw .connection(.compressionError)
     }
     guard blockBytes <= Limits.headerBlockBytes else { throw .flood(.headerBlocks) }
-    return isFine && (response.map { $0.shape.status != 0 } ?? true)
+    return isFine && (response.map { $0.record.shape.status != 0 } ?? true)
   }
 
   private func add(_ field: borrowing HeaderField, to response: HTTP2Response) -> Bool {
-    guard response.status == 0 else {
+    guard response.record.status == 0 else {
       return FieldRules.isTrailer(name: field.name, value: field.value)
     }
-    guard response.shape.add(field) else { return false }
+    guard response.record.shape.add(field) else { return false }
     if let listed = field.listed {
       // Fields that do not fit are dropped: a response has four.
-      if listed != .status { _ = response.fields.add(listed, value: field.value) }
+      if listed != .status { _ = response.record.fields.add(listed, value: field.value) }
     } else if field.name.equals("date") {
       // Once per connection: it is only compared with a clock.
       if serverSeconds == nil { serverSeconds = HTTPDate.seconds(field.value) }
     } else if field.name.equals("retry-after") {
-      response.retryAfterSeconds = HTTPDate.retryAfter(field.value, nowSeconds: serverSeconds)
+      response.record.retryAfterSeconds = HTTPDate.retryAfter(
+        field.value, nowSeconds: serverSeconds)
     }
     return true
   }
 
   func receiveData(_ head: FrameHead, _ payload: Span<UInt8>) throws(SessionFailure) {
     let body = try head.content(payload)
-    let increment = try windows.received(head.length)
+    let increment = try unsafe windows.received(head.length)
     if increment > 0 {
-      output.append(FrameType.windowUpdate, streamID: 0, number: UInt32(increment))
+      unsafe output.append(FrameType.windowUpdate, streamID: 0, number: UInt32(increment))
     }
     guard let response = try response(head.streamID) else { return }
-    guard response.status != 0 else { return reset(response, .protocolError) }
-    response.append(body)
-    response.receivedBytes += head.length
+    guard response.record.status != 0 else { return reset(response, .protocolError) }
+    response.record.append(body)
+    response.record.receivedBytes += head.length
     if head.has(FrameFlag.endStream) { return didEnd(response) }
     // The stream's window of 65,535 bytes is never refilled: nobody reads the rest of so long a body.
-    if response.receivedBytes > SettingsFrame.usualWindowBytes / 2 { cutOff(response) }
+    if response.record.receivedBytes > SettingsFrame.usualWindowBytes / 2 { cutOff(response) }
   }
 
   private func didEnd(_ response: HTTP2Response) {
-    guard response.shape.fits(bodyByteCount: response.bodyByteCount) else {
+    guard response.record.shape.fits(bodyByteCount: response.record.bodyByteCount) else {
       return reset(response, .protocolError)
     }
     // The server answered without reading the whole request: the rest is useless.
-    if response.request.isEmpty { settle(response) } else { cutOff(response) }
+    if response.record.request.isEmpty { settle(response) } else { cutOff(response) }
   }
 
   /// The response is known; the rest of the stream is not needed.
@@ -103,6 +105,6 @@ extension HTTP2ClientSession {
   }
 
   private func appendReset(_ response: HTTP2Response, _ code: HTTP2ErrorCode) {
-    output.append(FrameType.resetStream, streamID: response.streamID, number: code.rawValue)
+    unsafe output.append(FrameType.resetStream, streamID: response.streamID, number: code.rawValue)
   }
 }

@@ -4,11 +4,14 @@ package import ApusModel
 ///
 /// It does no I/O and has no clock. A driver submits requests, writes pending output (`pendingOutput`), passes in the
 /// server's bytes (`receive`), and takes outcomes (`nextResponse`). Every request has exactly one, at the latest after
-/// ``connectionLost()``. It belongs to one thread.
+/// ``connectionLost()``.
+///
+/// It belongs to one thread. Properties used for each request are marked `@exclusivity(unchecked)` for the same reason
+/// as those of ``HTTP2ServerSession``.
 package final class HTTP2ClientSession {
   // Input.
-  private var reader = FrameReader(ofClient: false)
-  var order = FrameOrder()
+  @exclusivity(unchecked) private var reader = FrameReader(ofClient: false)
+  @exclusivity(unchecked) var order = FrameOrder()
   let decoder = HeaderDecoder(texts: HeaderTexts())
   /// Whether the server has acknowledged our SETTINGS.
   var isAcknowledged = false
@@ -24,29 +27,29 @@ package final class HTTP2ClientSession {
   package internal(set) var pongCount = 0
 
   // Streams.
-  var streams = StreamList<HTTP2Response>()
+  @exclusivity(unchecked) var streams = StreamList<HTTP2Response>()
   /// The next request's; beyond the numbers of streams once all are used.
-  var nextStreamID = 1
-  private var settled: [HTTP2Response] = []
-  private var settledHead = 0
-  private var free: [HTTP2Response] = []
+  @exclusivity(unchecked) var nextStreamID = 1
+  @exclusivity(unchecked) private var settled: [HTTP2Response] = []
+  @exclusivity(unchecked) private var settledHead = 0
+  @exclusivity(unchecked) private var free: [HTTP2Response] = []
 
   // Output.
-  var encoder = HeaderEncoder()
-  var output = FrameOutput(keepsMemory: true)
-  var windows = FlowWindows()
+  @exclusivity(unchecked) var encoder = HeaderEncoder()
+  @exclusivity(unchecked) var output = FrameOutput(keepsMemory: true)
+  @exclusivity(unchecked) var windows = FlowWindows()
   /// Body bytes that wait for the server's windows.
-  private var waitingBodyBytes = 0
+  @exclusivity(unchecked) private var waitingBodyBytes = 0
 
   package private(set) var hasFailed = false
   /// Whether ``close()`` was called.
-  private var isLeaving = false
+  @exclusivity(unchecked) private var isLeaving = false
 
   /// Starts with the preface and SETTINGS as pending output.
   package init() {
     FrameReader.preface.withUTF8Buffer { unsafe output.append(frames: Array($0)) }
-    output.append(frames: SettingsFrame.client)
-    output.append(
+    unsafe output.append(frames: SettingsFrame.client)
+    unsafe output.append(
       FrameType.windowUpdate, streamID: 0,
       number: UInt32(Limits.connectionWindowBytes - SettingsFrame.usualWindowBytes))
   }
@@ -56,26 +59,26 @@ package final class HTTP2ClientSession {
   /// Requests that can be sent now.
   package var availableStreams: Int {
     guard isReady, !isClosing else { return 0 }
-    return max(0, streamLimit - streams.count)
+    return unsafe max(0, streamLimit - streams.count)
   }
 
   /// Whether no more requests can ever be sent: the server is closing the connection, the connection failed, or all
   /// 2^30 streams are used.
   package var isClosing: Bool {
-    hasFailed || isLeaving || goAway != nil || nextStreamID > Int(Int32.max)
+    unsafe hasFailed || isLeaving || goAway != nil || nextStreamID > Int(Int32.max)
   }
 
   /// Requests without an outcome.
-  package var openStreamCount: Int { streams.count }
+  package var openStreamCount: Int { unsafe streams.count }
 
   /// Body bytes that fit into the server's connection window, beyond those already submitted. Negative while these
   /// wait for room.
-  package var windowBytes: Int { windows.sendBytes - waitingBodyBytes }
+  package var windowBytes: Int { unsafe windows.sendBytes - waitingBodyBytes }
 
   /// Sets what all further requests share: `POST`, `https` and these. An empty `authorization` is omitted, for
   /// connections with a certificate.
   package func share(authority: Span<UInt8>, authorization: [UInt8]) {
-    encoder.share(authority: authority, authorization: authorization)
+    unsafe encoder.share(authority: authority, authorization: authorization)
   }
 
   /// Sends a request; nil if ``availableStreams`` is 0.
@@ -94,20 +97,20 @@ package final class HTTP2ClientSession {
   /// first. The outcome has the `tag`.
   package func submit(_ fields: borrowing HTTP2FieldList, body: [UInt8], tag: Int) -> Int32? {
     guard availableStreams > 0 else { return nil }
-    let streamID = Int32(nextStreamID)
-    nextStreamID += 2
-    let response = free.popLast() ?? HTTP2Response()
-    response.prepare(
+    let streamID = unsafe Int32(nextStreamID)
+    unsafe nextStreamID += 2
+    let response = unsafe free.popLast() ?? HTTP2Response()
+    unsafe response.record.prepare(
       streamID: streamID, tag: tag, startPosition: output.position,
       sendWindowBytes: windows.initialBytes)
-    streams.add(response)
+    unsafe streams.add(response)
     appendHeaders(fields, streamID, endsStream: body.isEmpty)
     if body.isEmpty {
-      response.endPosition = output.position
+      response.record.endPosition = unsafe output.position
     } else {
-      waitingBodyBytes += body.count
-      response.request = body
-      if !sendBody(of: response) { windows.block(streamID) }
+      unsafe waitingBodyBytes += body.count
+      response.record.request = body
+      if !sendBody(of: response) { unsafe windows.block(streamID) }
     }
     return streamID
   }
@@ -115,10 +118,10 @@ package final class HTTP2ClientSession {
   private func appendHeaders(
     _ fields: borrowing HTTP2FieldList, _ streamID: Int32, endsStream: Bool
   ) {
-    let room = encoder.room(fields)
+    let room = unsafe encoder.room(fields)
     unsafe output.write(upTo: FrameHead.byteCount + room) { target in
       var writer = unsafe HeaderWriter(at: target + FrameHead.byteCount, room: room)
-      encoder.encode(fields, into: &writer)
+      unsafe encoder.encode(fields, into: &writer)
       precondition(writer.count <= FrameHead.payloadBytes, "header list too long")
       unsafe FrameOutput.putHead(
         target, writer.count, FrameType.headers,
@@ -129,75 +132,76 @@ package final class HTTP2ClientSession {
 
   /// Writes as much of a request's body as the server's windows allow; returns whether that was the rest.
   func sendBody(of response: HTTP2Response) -> Bool {
-    while response.requestOffset < response.request.count {
-      let rest = response.request.count - response.requestOffset
-      let count = min(rest, response.sendWindowBytes, windows.sendBytes, FrameHead.payloadBytes)
+    while response.record.requestOffset < response.record.request.count {
+      let rest = response.record.request.count - response.record.requestOffset
+      let count = unsafe min(
+        rest, response.record.sendWindowBytes, windows.sendBytes, FrameHead.payloadBytes)
       guard count > 0 else { return false }
-      let (body, start) = (response.request, response.requestOffset)
-      output.append(
+      let (body, start) = (response.record.request, response.record.requestOffset)
+      unsafe output.append(
         FrameType.data, flags: count == rest ? FrameFlag.endStream : 0,
         streamID: response.streamID, payload: body.span.extracting(start..<start + count))
-      response.requestOffset += count
-      response.sendWindowBytes -= count
-      waitingBodyBytes -= count
-      windows.sent(count)
+      response.record.requestOffset += count
+      response.record.sendWindowBytes -= count
+      unsafe waitingBodyBytes -= count
+      unsafe windows.sent(count)
     }
-    response.request = []
-    response.requestOffset = 0
-    response.endPosition = output.position
+    response.record.request = []
+    response.record.requestOffset = 0
+    response.record.endPosition = unsafe output.position
     return true
   }
 
   /// Continues the bodies that waited for the server's windows, in the order of the requests.
   func sendBlocked() {
-    guard windows.blockedCount > 0 else { return }
-    var waiting = windows.takeBlocked()
-    waiting.removeAll { streamID in streams[streamID].map(sendBody) ?? true }
-    windows.putBack(waiting)
+    guard unsafe windows.blockedCount > 0 else { return }
+    var waiting = unsafe windows.takeBlocked()
+    waiting.removeAll { streamID in unsafe streams[streamID].map(sendBody) ?? true }
+    unsafe windows.putBack(waiting)
   }
 
   /// Sends a PING, to check that the server responds; see ``pongCount``.
   package func ping() {
     let opaque = InlineArray<8, UInt8>(repeating: 0)
-    output.append(FrameType.ping, payload: opaque.span)
+    unsafe output.append(FrameType.ping, payload: opaque.span)
   }
 
   /// Closes the connection from this side: GOAWAY. Open requests are still answered.
   package func close() {
-    isLeaving = true
-    output.appendGoAway(.noError, last: 0)
+    unsafe isLeaving = true
+    unsafe output.appendGoAway(.noError, last: 0)
   }
 
   // MARK: Outcomes
 
   /// The next outcome, in the order in which they became known. Return it with ``release(_:)``.
   package func nextResponse() -> HTTP2Response? {
-    guard settledHead < settled.count else { return nil }
-    let response = settled[settledHead]
-    settledHead += 1
-    if settledHead == settled.count {
-      settled.removeAll(keepingCapacity: true)
-      settledHead = 0
+    guard unsafe settledHead < settled.count else { return nil }
+    let response = unsafe settled[settledHead]
+    unsafe settledHead += 1
+    if unsafe settledHead == settled.count {
+      unsafe settled.removeAll(keepingCapacity: true)
+      unsafe settledHead = 0
     }
     return response
   }
 
   package func release(_ response: HTTP2Response) {
-    if free.count < Limits.concurrentStreams { free.append(response) }
+    if unsafe free.count < Limits.concurrentStreams { unsafe free.append(response) }
   }
 
   /// Ends a stream with its outcome.
   func settle(_ response: HTTP2Response, failure: HTTP2StreamFailure? = nil) {
-    streams.remove(response)
-    response.wasSentWhole = response.endPosition <= output.takenBytes
-    response.failure = failure
-    if failure != nil { response.status = 0 }
-    if !response.request.isEmpty {
-      waitingBodyBytes -= response.request.count - response.requestOffset
-      response.request = []
-      windows.unblock(response.streamID)
+    unsafe streams.remove(response)
+    response.record.wasSentWhole = unsafe response.record.endPosition <= output.takenBytes
+    response.record.failure = failure
+    if failure != nil { response.record.status = 0 }
+    if !response.record.request.isEmpty {
+      unsafe waitingBodyBytes -= response.record.request.count - response.record.requestOffset
+      response.record.request = []
+      unsafe windows.unblock(response.streamID)
     }
-    settled.append(response)
+    unsafe settled.append(response)
   }
 
   /// The connection ended: requests without an outcome fail with `.connectionLost`.
@@ -208,7 +212,7 @@ package final class HTTP2ClientSession {
 
   /// In the order of the requests.
   func openResponses(above streamID: Int32) -> [HTTP2Response] {
-    streams.all.filter { $0.streamID > streamID }.sorted { $0.streamID < $1.streamID }
+    unsafe streams.all.filter { $0.streamID > streamID }.sorted { $0.streamID < $1.streamID }
   }
 
   // MARK: Bytes
@@ -218,11 +222,11 @@ package final class HTTP2ClientSession {
     guard !hasFailed else { return .failed }
     do throws(SessionFailure) {
       var offset = 0
-      while let frame = try reader.next(bytes, at: &offset) {
+      while let frame = try unsafe reader.next(bytes, at: &offset) {
         if let place = frame.place {
           try receive(frame.head, bytes.extracting(place))
         } else {
-          let payload = reader.takeGathered()
+          let payload = unsafe reader.takeGathered()
           try receive(frame.head, payload.span)
         }
       }
@@ -241,21 +245,24 @@ package final class HTTP2ClientSession {
   /// The server broke the protocol. Requests of which nothing was taken are not sent: they can be repeated.
   private func fail(_ code: HTTP2ErrorCode) {
     hasFailed = true
-    let unsent = streams.all.map(\.startPosition).filter { $0 >= output.takenBytes }.min()
-    if let unsent { output.truncate(to: unsent) }
-    output.appendGoAway(code, last: 0)
+    let unsent = unsafe streams.all.map { $0.record.startPosition }.filter {
+      unsafe $0 >= output.takenBytes
+    }
+    .min()
+    if let unsent { unsafe output.truncate(to: unsent) }
+    unsafe output.appendGoAway(code, last: 0)
   }
 
   /// Whether output is pending.
-  package var wantsWrite: Bool { !output.isEmpty }
+  package var wantsWrite: Bool { unsafe !output.isEmpty }
 
   /// Whether to close the connection: nothing more will be read or written.
   package var isFinished: Bool {
-    !wantsWrite && (hasFailed || (isLeaving || goAway != nil) && streams.count == 0)
+    unsafe !wantsWrite && (hasFailed || (isLeaving || goAway != nil) && streams.count == 0)
   }
 
   /// Appends pending output to `buffer`, up to a total length of `limit` bytes; the rest waits.
   package func pendingOutput(into buffer: inout [UInt8], limit: Int) {
-    output.take(into: &buffer, limit: limit - buffer.count)
+    unsafe output.take(into: &buffer, limit: limit - buffer.count)
   }
 }

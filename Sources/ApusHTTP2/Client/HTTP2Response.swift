@@ -13,21 +13,59 @@ package enum HTTP2StreamFailure: Error, Sendable, Hashable {
 }
 
 /// The outcome of a client's request: the response, or the failure. From the session's pool.
-package final class HTTP2Response: SessionStream {
-  package internal(set) var streamID: Int32 = 0
+@safe package final class HTTP2Response: SessionStream {
+  /// Behind a pointer for the same reason as in ``HTTP2Request``.
+  private let memory: UnsafeMutablePointer<ResponseRecord>
+
+  init() {
+    unsafe memory = .allocate(capacity: 1)
+    unsafe memory.initialize(to: ResponseRecord())
+  }
+
+  deinit {
+    unsafe memory.deinitialize(count: 1)
+    unsafe memory.deallocate()
+  }
+
+  var record: ResponseRecord {
+    unsafeAddress { unsafe UnsafePointer(memory) }
+    unsafeMutableAddress { unsafe memory }
+  }
+
+  package var streamID: Int32 { record.streamID }
   /// `:status`; 0 for a failure.
-  package internal(set) var status: UInt16 = 0
+  package var status: UInt16 { record.status }
   /// The known fields of the response.
-  package internal(set) var fields = RequestFields(byteCapacity: Limits.answerFieldBytes)
+  package var fields: RequestFields { _read { yield record.fields } }
   /// The body, truncated to `Limits.answerBytes`.
-  package internal(set) var body = ByteStore(capacity: 128)
-  package internal(set) var failure: HTTP2StreamFailure?
+  package var body: ByteStore { _read { yield record.body } }
+  package var failure: HTTP2StreamFailure? { record.failure }
   /// The tag passed to ``HTTP2ClientSession/submit(_:body:tag:)``.
-  package internal(set) var tag = 0
+  package var tag: Int { record.tag }
   /// Whether the end of the request was taken for writing. A server cannot process a request without its end.
-  package internal(set) var wasSentWhole = false
+  package var wasSentWhole: Bool { record.wasSentWhole }
   /// Seconds to wait before a retry (`retry-after`; RFC 9110, section 10.2.3); nil if absent.
-  package internal(set) var retryAfterSeconds: Int?
+  package var retryAfterSeconds: Int? { record.retryAfterSeconds }
+  /// The text of a known field; nil if empty or absent.
+  package func text(_ name: HeaderName) -> String? { record.fields.text(name) }
+
+  var slot: Int {
+    get { record.slot }
+    set { record.slot = newValue }
+  }
+}
+
+/// A request on its way, and its outcome.
+struct ResponseRecord: ~Copyable {
+  // The outcome.
+  var streamID: Int32 = 0
+  var status: UInt16 = 0
+  var fields = RequestFields(byteCapacity: Limits.answerFieldBytes)
+  var body = ByteStore(capacity: 128)
+  var failure: HTTP2StreamFailure?
+  var tag = 0
+  var wasSentWhole = false
+  var retryAfterSeconds: Int?
 
   /// The body of the request while it waits for the server's windows; then empty.
   var request: [UInt8] = []
@@ -47,12 +85,10 @@ package final class HTTP2Response: SessionStream {
   var receivedBytes = 0
   var slot = -1
 
-  init() {}
-
   /// Whether the server has begun to answer.
   var hasBegun: Bool { status != 0 || interimCount > 0 }
 
-  func prepare(streamID: Int32, tag: Int, startPosition: UInt64, sendWindowBytes: Int) {
+  mutating func prepare(streamID: Int32, tag: Int, startPosition: UInt64, sendWindowBytes: Int) {
     self.streamID = streamID
     self.tag = tag
     self.startPosition = startPosition
@@ -69,16 +105,13 @@ package final class HTTP2Response: SessionStream {
   }
 
   /// Forgets the fields of an interim response.
-  func prepareForAnswer() {
+  mutating func prepareForAnswer() {
     retryAfterSeconds = nil
     fields.removeAll()
     shape = ResponseShape()
   }
 
-  /// The text of a known field; nil if empty or absent.
-  package func text(_ name: HeaderName) -> String? { fields.text(name) }
-
-  func append(_ bytes: Span<UInt8>) {
+  mutating func append(_ bytes: Span<UInt8>) {
     bodyByteCount += bytes.count
     let room = Limits.answerBytes - body.count
     guard room > 0 else { return }
