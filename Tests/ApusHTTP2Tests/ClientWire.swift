@@ -6,13 +6,17 @@ import ApusModel
 struct Client {
   let session = HTTP2ClientSession()
 
-  init() {
+  /// - Parameter shares: Whether requests share an authority and a token, as those of `submit` need.
+  init(shares: Bool = true) {
+    guard shares else { return }
     session.share(authority: Array("push.example".utf8).span, authorization: Array("bearer a".utf8))
   }
 
   /// A client that got the server's SETTINGS and acknowledgement, with its first output taken.
-  static func ready(streams: UInt32 = 1000, _ settings: [UInt8] = []) -> Client {
-    let client = Client()
+  static func ready(
+    streams: UInt32 = 1000, _ settings: [UInt8] = [], shares: Bool = true
+  ) -> Client {
+    let client = Client(shares: shares)
     _ = client.outputBytes()
     _ = client.receive(
       frame(Kind.settings, 0, stream: 0, [0x00, 0x03] + big(streams) + settings)
