@@ -40,8 +40,6 @@ let package = Package(
   targets: [
     // System libraries and the C macros that Swift cannot import.
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-    .systemLibrary(
-      name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "CUV", pkgConfig: "libuv", providers: [.apt(["libuv1-dev"])]),
     .systemLibrary(name: "CRocksDB", pkgConfig: "rocksdb", providers: [.apt(["librocksdb-dev"])]),
     .systemLibrary(
@@ -62,9 +60,9 @@ let package = Package(
     // L1: decisions.
     layer("ApusCore", ["ApusModel", "ApusWire"]),
     layer("ApusWalks", ["ApusModel", "ApusRandom", "ApusCore"]),
-    // L2: bytes in, bytes and events out, over C.
+    // L2: bytes in, bytes and events out; all but HTTP/2 over C.
     layer("ApusTLS", ["ApusModel", "COpenSSL", "CShims"]),
-    layer("ApusHTTP2", ["ApusModel", "CNGHTTP2", "CShims"]),
+    layer("ApusHTTP2", ["ApusModel"]),
     layer("ApusTrust", ["ApusModel", "ApusWire", "COpenSSL", "CShims"]),
     // L3: effects.
     layer("ApusThread"),
@@ -152,6 +150,11 @@ let package = Package(
       name: "DiskFaults", dependencies: ["CDiskFaults"], path: "Tests/DiskFaults",
       swiftSettings: common),
 
+    // The reference implementation of HTTP/2, for tests.
+    .systemLibrary(
+      name: "CNGHTTP2", path: "Tests/CNGHTTP2", pkgConfig: "libnghttp2",
+      providers: [.apt(["libnghttp2-dev"])]),
+
     // The vectors of the courier protocol, for the tests of both ends.
     .target(
       name: "CourierVectors", dependencies: ["ApusWire"], path: "Tests/CourierVectors",
@@ -204,7 +207,7 @@ let package = Package(
     .testTarget(
       name: "InteropTests", dependencies: ["apus", "apus-bench"],
       exclude: [
-        "Senders", "haproxy.py", "requirements.txt", "requirements-python2.txt",
+        "Senders", "haproxy.py", "serve.py", "requirements.txt", "requirements-python2.txt",
       ], swiftSettings: common),
     tests(
       "ApusClientTests",

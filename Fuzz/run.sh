@@ -21,6 +21,7 @@ topics ApusModel ApusWire ApusTrust
 certificate ApusModel ApusWire ApusTrust
 record ApusModel ApusTLS
 http2 ApusModel ApusHTTP2
+http2-client ApusModel ApusHTTP2
 journal ApusModel ApusWire ApusStore
 TABLE
 }
@@ -54,7 +55,6 @@ c_shims() {
     shims+=("$object")
   done
   flags+=(-Xcc "-fmodule-map-file=$PWD/Sources/COpenSSL/module.modulemap"
-    -Xcc "-fmodule-map-file=$PWD/Sources/CNGHTTP2/module.modulemap"
     -Xcc "-fmodule-map-file=$build/CShims.modulemap" -I Sources/CShims/include)
   for flag in "${cflags[@]}"; do flags+=(-Xcc "$flag"); done
 }
@@ -79,7 +79,7 @@ built=" "
 module() {
   case $built in *" $1 "*) return ;; esac
   case $1 in
-    ApusTrust | ApusTLS | ApusHTTP2) if ((!${#shims[@]})); then c_shims; fi ;;
+    ApusTrust | ApusTLS) if ((!${#shims[@]})); then c_shims; fi ;;
     ApusStore) engine_shims ;;
   esac
   echo "Compiling $1"
@@ -98,7 +98,7 @@ compile() {
     module "$module"
     objects+=("$build/$module.o")
     case $module in
-      ApusTrust | ApusTLS | ApusHTTP2) libraries=("${shims[@]}" $(pkg-config --libs openssl libnghttp2)) ;;
+      ApusTrust | ApusTLS) libraries=("${shims[@]}" $(pkg-config --libs openssl)) ;;
       ApusStore) libraries=("${engine[@]}") ;;
     esac
   done

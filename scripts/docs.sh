@@ -13,7 +13,7 @@ for library in ApusModel ApusClient ApusDevice; do
   mkdir -p "$graphs"
   # What the library imports must be found, though nothing of it is shown.
   swift symbolgraph-extract -module-name "$library" -I "$modules/Modules" \
-    -I Sources/COpenSSL -I Sources/CNGHTTP2 -I Sources/CUV -I Sources/CRocksDB \
+    -I Sources/COpenSSL -I Sources/CUV -I Sources/CRocksDB \
     -Xcc "-fmodule-map-file=$modules/CShims.build/module.modulemap" \
     -target "$(uname -m)-unknown-linux-gnu" -minimum-access-level public -output-dir "$graphs"
   docc convert "Sources/$library/$library.docc" --additional-symbol-graph-dir "$graphs" \

@@ -15,7 +15,6 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # the headers that the module maps in Sources/C* name; pkg-config is how the Swift package manager finds them.
 build_packages=(
   "libssl-dev:TLS, certificates, provider tokens"
-  "libnghttp2-dev:HTTP/2 of the client"
   "libuv1-dev:event loop, timers"
   "librocksdb-dev:the durable store"
   "g++:the C++ headers that its logger needs"
@@ -27,9 +26,13 @@ build_packages=(
   "ca-certificates:lets curl and pip check whom they talk to"
 )
 test_packages=(
+  "libnghttp2-dev:the reference that HTTP/2 is tested against"
   "openssl:the reference that TLS and certificates are tested against"
   "sslscan:checks what each listener offers"
   "haproxy:relays connections to the service (Debian starts it without a port)"
+  "nghttp2-server:nghttpd, which the client sends to"
+  "nginx-light:likewise (Debian starts it on port 80)"
+  "nodejs:likewise"
   "python3:runs the third-party APNs clients of the interoperability tests"
   "python3-venv:keeps those clients out of the system's Python"
   "chromium:opens the console's page"
@@ -127,12 +130,12 @@ as_root() {
 # Without apt there is nothing to install with; a machine that has the libraries all the same may go on.
 without_apt() {
   local module absent=()
-  for module in openssl libnghttp2 libuv rocksdb libmicrohttpd libcurl; do
+  for module in openssl libuv rocksdb libmicrohttpd libcurl; do
     pkg-config --exists "$module" 2>/dev/null || absent+=("$module")
   done
   [ ${#absent[@]} = 0 ] || die \
     "this is not a Debian system (no dpkg-query and apt-get), and pkg-config does not find: ${absent[*]}" \
-    "Install the development packages of OpenSSL 3, nghttp2, libuv, RocksDB, libmicrohttpd and libcurl in" \
+    "Install the development packages of OpenSSL 3, libuv, RocksDB, libmicrohttpd and libcurl in" \
     "your system's own way, or use Debian 12, for which this script does it."
 }
 

@@ -183,6 +183,8 @@ public enum Limits {
   public static let answerBytes = 4096
   /// Bytes of the values of a response's known fields that a client keeps; a response of APNs has about 100.
   public static let answerFieldBytes = 1024
+  /// Interim responses (1xx) to one request; services of this kind send none.
+  public static let interimAnswers = 16
   /// Bytes of a GOAWAY's debug data that a client keeps.
   public static let goAwayDebugBytes = 1024
   /// PING and SETTINGS acknowledgements queued for a peer that does not read.

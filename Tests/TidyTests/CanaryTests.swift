@@ -17,7 +17,7 @@ struct CanaryTests {
       ("ApusTLS", "import Glibc"),
       ("ApusCore", "public import ApusServer"),
       ("ApusCore", "import Synchronization"),
-      ("ApusTLS", "import CNGHTTP2"),
+      ("ApusHTTP2", "import COpenSSL"),
       ("ApusTLS", "import ApusWire"),
       ("ApusLoop", "import ApusModel"),
       ("ApusStore", "import Dispatch"),

@@ -25,7 +25,6 @@ enum LayerRule {
   static let table: [String: Layer] = [
     // Module maps, and the C macros that Swift cannot import.
     "COpenSSL": Layer(),
-    "CNGHTTP2": Layer(),
     "CUV": Layer(),
     "CRocksDB": Layer(),
     "CEngineLog": Layer(),
@@ -41,11 +40,10 @@ enum LayerRule {
     // Decisions.
     "ApusCore": Layer(own: ["ApusModel", "ApusWire"]),
     "ApusWalks": Layer(own: ["ApusModel", "ApusRandom", "ApusCore"]),
-    // Bytes in, bytes and events out, over C.
+    // Bytes in, bytes and events out; all but HTTP/2 over C.
     "ApusTLS": Layer(
       own: ["ApusModel", "COpenSSL", "CShims"], system: portable, mayBeUnsafe: true),
-    "ApusHTTP2": Layer(
-      own: ["ApusModel", "CNGHTTP2", "CShims"], system: portable, mayBeUnsafe: true),
+    "ApusHTTP2": Layer(own: ["ApusModel"], mayBeUnsafe: true),
     "ApusTrust": Layer(
       own: ["ApusModel", "ApusWire", "COpenSSL", "CShims"], system: portable, mayBeUnsafe: true),
     // Effects.

@@ -59,13 +59,13 @@ struct LibraryTests {
   }
 
   @Test(
-    "ApusClient and ApusDevice contain no part of the service, three libraries, and no unsafe flags"
+    "ApusClient and ApusDevice contain no part of the service, two libraries, and no unsafe flags"
   )
   func closure() throws {
     let manifest = try Self.manifest()
     let targets = Dictionary(uniqueKeysWithValues: manifest.targets.map { ($0.name, $0) })
     for (product, own) in [
-      ("ApusClient", ["ApusClient", "ApusHTTP2", "CNGHTTP2"]),
+      ("ApusClient", ["ApusClient", "ApusHTTP2"]),
       ("ApusDevice", ["ApusDevice", "ApusRandom"]),
     ] {
       var names = try #require(manifest.products.first { $0.name == product }).targets

@@ -30,8 +30,6 @@ final class ProviderSession {
   private var freeTags: [Int] = []
   /// Pushes without an outcome.
   private(set) var openCount = 0
-  /// The first stream of which no byte was taken for writing; none was taken of later ones either.
-  private var firstUnwritten: Int32?
   /// Whether it takes no more pushes and only waits for the open ones.
   private(set) var isRetired = false
   /// Answers received.
@@ -87,7 +85,7 @@ final class ProviderSession {
   /// Puts a push on a stream. False if another connection must take it.
   func put(_ send: PendingSend, nowMilliseconds: UInt64) -> Bool {
     let tag = freeTags.popLast() ?? sends.count
-    guard let streamID = http2.submit(send.push.fields, body: send.push.payload, tag: tag) else {
+    guard http2.submit(send.push.fields, body: send.push.payload, tag: tag) != nil else {
       if tag < sends.count { freeTags.append(tag) }
       return false
     }
@@ -95,7 +93,6 @@ final class ProviderSession {
     openCount += 1
     send.attempts += 1
     send.sentMilliseconds = nowMilliseconds
-    if firstUnwritten == nil { firstUnwritten = streamID }
     return true
   }
 
@@ -110,8 +107,6 @@ final class ProviderSession {
 
   /// Appends pending output to `buffer`, up to a total length of `limit` bytes.
   func pendingOutput(into buffer: inout [UInt8], limit: Int) {
-    // From now on any of the requests may have reached the service.
-    firstUnwritten = nil
     http2.pendingOutput(into: &buffer, limit: limit)
   }
 
@@ -155,8 +150,7 @@ final class ProviderSession {
           UnknownCause(.requestReset, "HTTP/2 code \(code.rawValue)"),
           retryMayDuplicate: response.wasSentWhole))
     case .connectionLost:
-      let isUnwritten = firstUnwritten.map { response.streamID >= $0 } ?? false
-      if isUnwritten || !response.wasSentWhole { return .sendAgain(lossText) }
+      if !response.wasSentWhole { return .sendAgain(lossText) }
       return .outcome(
         .unknown(UnknownCause(.connectionLost, lossText), retryMayDuplicate: true))
     }

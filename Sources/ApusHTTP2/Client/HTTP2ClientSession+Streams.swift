@@ -1,124 +1,110 @@
 import ApusModel
-import CNGHTTP2
 
-// Callbacks from nghttp2.
+// The life of a response, in order.
 extension HTTP2ClientSession {
-  /// The response of a stream; one of ``openStreams``, which keep it alive.
-  func response(_ streamID: Int32) -> Unmanaged<HTTP2Response>? {
-    guard let pointer = unsafe nghttp2_session_get_stream_user_data(handle, streamID) else {
-      return nil
-    }
-    return unsafe Unmanaged.fromOpaque(pointer)
-  }
-
-  /// The response is one of ``openStreams`` until its stream is closed, which is after its header fields.
-  func didBeginHeaders(streamID: Int32) { unsafe current = response(streamID) }
-
-  /// Copies body bytes for a DATA frame.
-  func readBody(
-    _ streamID: Int32, _ buffer: UnsafeMutablePointer<UInt8>, capacity: Int,
-    flags: UnsafeMutablePointer<UInt32>
-  ) -> Int {
-    guard let response = unsafe response(streamID) else {
-      return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
-    }
-    let count = unsafe response._withUnsafeGuaranteedRef {
-      unsafe $0.readBody(buffer, capacity: capacity, flags: flags)
-    }
-    unsentBodyBytes -= count
-    return count
-  }
-
-  func didReceive(_ field: AnswerField, _ value: Span<UInt8>) {
-    if case .date = field {
-      // Once per connection: it is only compared with a clock.
-      if serverSeconds == nil { serverSeconds = HTTPDate.seconds(value) }
-      return
-    }
-    let now = serverSeconds
-    unsafe current?._withUnsafeGuaranteedRef { $0.didReceive(field, value, nowSeconds: now) }
-  }
-
-  func didReceiveBody(streamID: Int32, bytes: Span<UInt8>) {
-    unsafe response(streamID)?._withUnsafeGuaranteedRef { $0.append(bytes) }
-  }
-
-  func didReceiveFrame(streamID: Int32, endsStream: Bool) {
-    guard endsStream, let response = unsafe response(streamID)?.takeUnretainedValue() else {
-      return
-    }
-    settle(response)
-    if response.requestOffset < response.request.count {
-      // The server answered without reading the whole request: the rest is useless.
-      unsafe nghttp2_submit_rst_stream(handle, 0, streamID, HTTP2ErrorCode.cancel.rawValue)
-    }
-  }
-
-  func didClose(streamID: Int32, code: HTTP2ErrorCode) {
-    guard let response = unsafe response(streamID)?.takeUnretainedValue() else { return }
-    if code == .refusedStream {
-      let isAbove = goAway.map { streamID > $0.lastStreamID } ?? false
-      settle(response, failure: isAbove ? .goneAway : .refused)
+  /// A complete header block: an interim or final response, trailers, or of a closed stream. It is always decoded to
+  /// its end, because the tables of both sides must stay the same.
+  func receiveBlock(
+    _ block: Span<UInt8>, _ streamID: Int32, endsStream: Bool
+  ) throws(SessionFailure) {
+    let response = try response(streamID)
+    unsafe streams.note(current: response)
+    let isFine = try decode(block, for: response)
+    guard let response else { return }
+    guard isFine else { return reset(response, .protocolError) }
+    if response.record.status != 0 {
+      // Section 8.1: trailers end the stream.
+      guard endsStream else { return reset(response, .protocolError) }
+    } else if response.record.shape.isInterim {
+      response.record.interimCount += 1
+      guard !endsStream, response.record.shape.mayContinue,
+        response.record.interimCount <= Limits.interimAnswers
+      else { return reset(response, .protocolError) }
+      return response.record.prepareForAnswer()
     } else {
-      settle(response, failure: .reset(code))
+      response.record.status = response.record.shape.status
     }
-    unsafe current = nil
-    forget(response)
+    if endsStream { didEnd(response) }
   }
 
-  /// A GOAWAY sent by nghttp2 means that the server violated the protocol; one sent by ``close()`` is no error.
-  func didSendGoAway() {
-    if !isLeaving { hasFailed = true }
+  /// Decodes a block into the response's fields; false if it is malformed.
+  private func decode(
+    _ block: Span<UInt8>, for response: HTTP2Response?
+  ) throws(SessionFailure) -> Bool {
+    let bytes = unsafe block.withUnsafeBufferPointer { unsafe $0 }
+    var offset = 0
+    var blockBytes = 0
+    var isFine = true
+    do throws(CompressionFault) {
+      while try unsafe decoder.next(bytes, at: &offset) {
+        let field = decoder.field
+        // The sum also bounds the cost of a few bytes that repeat long table entries.
+        blockBytes += field.byteCount
+        if blockBytes > Limits.headerBlockBytes { break }
+        guard isFine, let response else { continue }
+        isFine = blockBytes <= Limits.headerListResetBytes && add(field, to: response)
+      }
+    } catch {
+      throw .connection(.compressionError)
+    }
+    guard blockBytes <= Limits.headerBlockBytes else { throw .flood(.headerBlocks) }
+    return isFine && (response.map { $0.record.shape.status != 0 } ?? true)
   }
-}
 
-extension HTTP2Response {
-  fileprivate func didReceive(
-    _ field: AnswerField, _ value: Span<UInt8>, nowSeconds: Int64?
-  ) {
-    switch field {
-    case .listed(.status):
-      // A second `:status` belongs to the final response after an interim one.
-      prepareForAnswer()
-      for index in value.indices { status = status &* 10 &+ UInt16(value[index] &- 0x30) }
-    case .listed(let name):
+  private func add(_ field: borrowing HeaderField, to response: HTTP2Response) -> Bool {
+    guard response.record.status == 0 else {
+      return FieldRules.isTrailer(name: field.name, value: field.value)
+    }
+    guard response.record.shape.add(field) else { return false }
+    if let listed = field.listed {
       // Fields that do not fit are dropped: a response has four.
-      _ = fields.add(name, value: value)
-    case .retryAfter:
-      retryAfterSeconds = HTTPDate.retryAfter(value, nowSeconds: nowSeconds)
-    case .date: break
+      if listed != .status { _ = response.record.fields.add(listed, value: field.value) }
+    } else if field.name.equals("date") {
+      // Once per connection: it is only compared with a clock.
+      if serverSeconds == nil { serverSeconds = HTTPDate.seconds(field.value) }
+    } else if field.name.equals("retry-after") {
+      response.record.retryAfterSeconds = HTTPDate.retryAfter(
+        field.value, nowSeconds: serverSeconds)
     }
+    return true
   }
 
-  fileprivate func readBody(
-    _ buffer: UnsafeMutablePointer<UInt8>, capacity: Int, flags: UnsafeMutablePointer<UInt32>
-  ) -> Int {
-    let offset = requestOffset
-    let count = unsafe request.withUnsafeBufferPointer { request in
-      unsafe fillData(
-        buffer, capacity: capacity,
-        from: Span(_unsafeElements: request).extracting(offset...), flags: flags)
+  func receiveData(_ head: FrameHead, _ payload: Span<UInt8>) throws(SessionFailure) {
+    let body = try head.content(payload)
+    let increment = try unsafe windows.received(head.length)
+    if increment > 0 {
+      unsafe output.append(FrameType.windowUpdate, streamID: 0, number: UInt32(increment))
     }
-    requestOffset = offset + count
-    return count
+    guard let response = try response(head.streamID) else { return }
+    guard response.record.status != 0 else { return reset(response, .protocolError) }
+    response.record.append(body)
+    response.record.receivedBytes += head.length
+    if head.has(FrameFlag.endStream) { return didEnd(response) }
+    // The stream's window of 65,535 bytes is never refilled: nobody reads the rest of so long a body.
+    if response.record.receivedBytes > SettingsFrame.usualWindowBytes / 2 { cutOff(response) }
   }
-}
 
-/// The response fields that a client reads.
-enum AnswerField {
-  case listed(HeaderName)
-  // Fields of HTTP.
-  case retryAfter, date
-
-  init?(_ name: Span<UInt8>) {
-    if let listed = HeaderName(name) {
-      self = .listed(listed)
-    } else if name.equals("date") {
-      self = .date
-    } else if name.equals("retry-after") {
-      self = .retryAfter
-    } else {
-      return nil
+  private func didEnd(_ response: HTTP2Response) {
+    guard response.record.shape.fits(bodyByteCount: response.record.bodyByteCount) else {
+      return reset(response, .protocolError)
     }
+    // The server answered without reading the whole request: the rest is useless.
+    if response.record.request.isEmpty { settle(response) } else { cutOff(response) }
+  }
+
+  /// The response is known; the rest of the stream is not needed.
+  private func cutOff(_ response: HTTP2Response) {
+    appendReset(response, .cancel)
+    settle(response)
+  }
+
+  /// Resets a stream because of the server.
+  func reset(_ response: HTTP2Response, _ code: HTTP2ErrorCode) {
+    appendReset(response, code)
+    settle(response, failure: .reset(code))
+  }
+
+  private func appendReset(_ response: HTTP2Response, _ code: HTTP2ErrorCode) {
+    unsafe output.append(FrameType.resetStream, streamID: response.streamID, number: code.rawValue)
   }
 }

@@ -4,7 +4,7 @@ import ApusModel
 @safe struct HeaderField {
   /// Nil for a name unknown to the provider API.
   var listed: HeaderName?
-  /// Whether a request may contain its bytes (`RequestShape.isFine`). Stored with table entries when they are made, so
+  /// Whether a message may contain its bytes (`FieldRules.isFine`). Stored with table entries when they are made, so
   /// the bytes of fields that nearly every request repeats are not checked again.
   var isFine = false
   private let nameBytes: UnsafeBufferPointer<UInt8>
@@ -17,7 +17,7 @@ import ApusModel
     let listed = unsafe HeaderName(Span(_unsafeElements: name))
     unsafe self.init(
       listed: listed,
-      isFine: RequestShape.isFine(
+      isFine: FieldRules.isFine(
         listed, name: Span(_unsafeElements: name), value: Span(_unsafeElements: value)),
       name: name, value: value)
   }
@@ -28,7 +28,7 @@ import ApusModel
   ) {
     unsafe self.init(
       listed: listed,
-      isFine: RequestShape.isFine(
+      isFine: FieldRules.isFine(
         listed, name: Span(_unsafeElements: name), value: Span(_unsafeElements: value)),
       name: name, value: value)
   }

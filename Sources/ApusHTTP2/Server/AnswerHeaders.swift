@@ -19,10 +19,13 @@ import ApusModel
   /// Overhead of a field: a representation, and two lengths of up to five bytes.
   private static let fieldBytes = 11
 
-  private var base: UnsafeMutablePointer<UInt8>
-  private(set) var count = 0
+  private var writer: HeaderWriter
+  var count: Int { writer.count }
 
-  init(at base: UnsafeMutablePointer<UInt8>) { unsafe self.base = base }
+  /// - Parameter room: See ``room(ids:valueBytes:)``.
+  init(at base: UnsafeMutablePointer<UInt8>, room: Int) {
+    unsafe writer = HeaderWriter(at: base, room: room)
+  }
 
   /// The most bytes of a block with this many ids, whose values have this many bytes together.
   static func room(ids: Int, valueBytes: Int) -> Int {
@@ -32,68 +35,34 @@ import ApusModel
   private static let longestName = 16
 
   /// Section 4.2: acknowledges that the peer made its table smaller. Size 0 is always small enough.
-  mutating func announceNoTable() { put(0x20) }
+  mutating func announceNoTable() { writer.put(0x20) }
 
   mutating func add(status: UInt16) {
-    if status == 200 { return put(0x80 | Self.statusName) }
-    for known in Self.statuses where known.status == status { return put(0x80 | known.index) }
-    put(Self.statusName)
-    put(3)
-    put(0x30 + UInt8(truncatingIfNeeded: status / 100 % 10))
-    put(0x30 + UInt8(truncatingIfNeeded: status / 10 % 10))
-    put(0x30 + UInt8(truncatingIfNeeded: status % 10))
+    if status == 200 { return writer.put(0x80 | Self.statusName) }
+    for known in Self.statuses where known.status == status {
+      return writer.put(0x80 | known.index)
+    }
+    writer.put(Self.statusName)
+    writer.put(3)
+    writer.put(0x30 + UInt8(truncatingIfNeeded: status / 100 % 10))
+    writer.put(0x30 + UInt8(truncatingIfNeeded: status / 10 % 10))
+    writer.put(0x30 + UInt8(truncatingIfNeeded: status % 10))
   }
 
   mutating func addJSONContentType() {
-    put(first: 0, prefixBits: 4, Self.contentTypeName)
-    put(first: 0, prefixBits: 7, Self.jsonContentType.utf8CodeUnitCount)
-    put(Self.jsonContentType)
+    writer.put(Self.contentTypeName, prefixBits: 4, 0)
+    writer.putString(Self.jsonContentType)
   }
 
   mutating func add(retryAfterSeconds: Int) {
-    let digits = Array(String(retryAfterSeconds).utf8)
-    put(first: 0, prefixBits: 4, Self.retryAfterName)
-    put(first: 0, prefixBits: 7, digits.count)
-    put(digits.span)
+    writer.put(Self.retryAfterName, prefixBits: 4, 0)
+    writer.putString(Array(String(retryAfterSeconds).utf8).span)
   }
 
   /// Adds an id, never indexed (section 6.2.3), so that intermediaries do not store it either.
   mutating func add(_ name: HeaderName, id value: Span<UInt8>) {
-    let name = name.text
-    put(0x10)
-    put(first: 0, prefixBits: 7, name.utf8CodeUnitCount)
-    put(name)
-    put(first: 0, prefixBits: 7, value.count)
-    put(value)
-  }
-
-  private mutating func put(_ byte: UInt8) {
-    unsafe base[count] = byte
-    count &+= 1
-  }
-
-  /// Section 5.1.
-  private mutating func put(first: UInt8, prefixBits: Int, _ number: Int) {
-    let most = (1 &<< prefixBits) &- 1
-    guard number >= most else { return put(first | UInt8(truncatingIfNeeded: number)) }
-    put(first | UInt8(truncatingIfNeeded: most))
-    var rest = number &- most
-    while rest >= 128 {
-      put(UInt8(truncatingIfNeeded: rest & 127 | 128))
-      rest &>>= 7
-    }
-    put(UInt8(truncatingIfNeeded: rest))
-  }
-
-  private mutating func put(_ text: StaticString) {
-    unsafe put(
-      Span(
-        _unsafeElements: UnsafeBufferPointer(
-          start: text.utf8Start, count: text.utf8CodeUnitCount)))
-  }
-
-  private mutating func put(_ bytes: Span<UInt8>) {
-    unsafe FrameOutput.put(bytes, at: base + count)
-    count &+= bytes.count
+    writer.put(0x10)
+    writer.putString(name.text)
+    writer.putString(value)
   }
 }

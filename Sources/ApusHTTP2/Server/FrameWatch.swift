@@ -1,19 +1,5 @@
 import ApusModel
 
-/// The kinds of frames that a peer can send too many of.
-enum Flood: Sendable, Hashable {
-  /// CONTINUATION frames after one HEADERS.
-  case continuations
-  /// Requests cancelled by the client (RST_STREAM), or made so that the service must reset them.
-  case resets
-  /// Frames without progress of a request.
-  case idleFrames
-  /// A header block that expands to more than any header section may have: a few bytes that repeat long table entries.
-  case headerBlocks
-  /// Incomplete header blocks on all connections of the peer's address or team.
-  case headerBytes
-}
-
 /// Reads the frame headers of a connection's bytes ahead of the session, to bound the work that a peer can cause.
 ///
 /// It examines every frame (RFC 9113, section 4.1) in about 5 ns before anything processes it: bytes that exceed a

@@ -4,7 +4,7 @@ package import ApusModel
 ///
 /// The application has it from ``HTTP2ServerSession/nextRequest()`` until it returns it with
 /// ``HTTP2ServerSession/release(_:)``, before or after answering.
-@safe package final class HTTP2Request {
+@safe package final class HTTP2Request: SessionStream {
   /// The data written a dozen times per request. Behind a pointer, because a class's own stored properties are checked
   /// for exclusive access at run time, which cost more than the rest of this module.
   let record: UnsafeMutablePointer<RequestRecord>
@@ -104,8 +104,7 @@ package import ApusModel
     unsafe record.pointee.startedMilliseconds = nowMilliseconds
   }
 
-  func prepare(streamID: Int32, slot: Int, sendWindowBytes: Int, nowMilliseconds: UInt64) {
-    self.slot = slot
+  func prepare(streamID: Int32, sendWindowBytes: Int, nowMilliseconds: UInt64) {
     state = []
     self.sendWindowBytes = sendWindowBytes
     unannouncedBytes = 0

@@ -66,7 +66,7 @@ extension HTTP2ServerSession {
     let isEnd = !hasBody || isHead(request)
     let flags = FrameFlag.endHeaders | (isEnd ? FrameFlag.endStream : 0)
     unsafe output.write(upTo: FrameHead.byteCount + room) { target in
-      var headers = unsafe AnswerHeaders(at: target + FrameHead.byteCount)
+      var headers = unsafe AnswerHeaders(at: target + FrameHead.byteCount, room: room)
       if tableUpdate == .due { announceNoTable(&headers) }
       fill(&headers)
       unsafe FrameOutput.putHead(
@@ -124,7 +124,7 @@ extension HTTP2ServerSession {
         FrameType.resetStream, streamID: request.streamID,
         number: HTTP2ErrorCode.noError.rawValue)
     }
-    unsafe output.noteAnswer(of: request.streamID)
+    unsafe answerEnds.note(request.streamID, end: output.position)
   }
 
   /// Continues responses that waited for the peer's windows.
@@ -157,7 +157,7 @@ extension HTTP2ServerSession {
 
   /// Streams stay open while their responses wait here: a client that does not read cannot open more.
   private func closeAnswered() {
-    while let streamID = unsafe output.takeAnswered() {
+    while let streamID = unsafe answerEnds.next(takenBytes: output.takenBytes) {
       guard let request = request(streamID) else { continue }
       watch.resets.credit(1)
       close(request)

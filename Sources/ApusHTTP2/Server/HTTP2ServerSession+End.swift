@@ -1,44 +1,26 @@
 package import ApusModel
 
-extension HTTP2ServerSession {
-  /// Why a connection ends with an error.
-  enum Failure: Error, Sendable, Hashable {
-    case flood(Flood)
-    /// More streams than can be refused individually.
-    case streams
-    /// The peer did not send or receive in time.
-    case time
-    /// A connection error of RFC 9113, section 5.4.1.
-    case connection(HTTP2ErrorCode)
-
-    var code: HTTP2ErrorCode {
-      switch self {
-      case .flood: .enhanceYourCalm
-      case .streams: .refusedStream
-      case .time: .noError
-      case .connection(let code): code
-      }
-    }
-
-    var limit: ExceededLimit? {
-      switch self {
-      case .flood, .streams, .connection(.enhanceYourCalm): .flood
-      case .time: .time
-      case .connection: nil
-      }
-    }
-
-    var debugData: [UInt8] {
-      switch self {
-      case .flood, .connection(.enhanceYourCalm): Reason.tooManyRequests.json
-      // As APNs was seen to send, with error code 7.
-      case .streams: StaticString("Maximum active streams violated for this endpoint.").bytes
-      case .time: Reason.idleTimeout.json
-      case .connection: []
-      }
+extension SessionFailure {
+  fileprivate var limit: HTTP2ServerSession.ExceededLimit? {
+    switch self {
+    case .flood, .streams, .connection(.enhanceYourCalm): .flood
+    case .time: .time
+    case .connection: nil
     }
   }
 
+  fileprivate var debugData: [UInt8] {
+    switch self {
+    case .flood, .connection(.enhanceYourCalm): Reason.tooManyRequests.json
+    // As APNs was seen to send, with error code 7.
+    case .streams: StaticString("Maximum active streams violated for this endpoint.").bytes
+    case .time: Reason.idleTimeout.json
+    case .connection: []
+    }
+  }
+}
+
+extension HTTP2ServerSession {
   /// A limit for which the session ends the connection.
   package enum ExceededLimit: Sendable, Hashable {
     /// The peer sent too many frames that advance no request, or opened streams faster than they can be refused.
@@ -61,7 +43,7 @@ extension HTTP2ServerSession {
   /// client has read it (section 6.8). Requests are still accepted.
   package func announceShutdown() {
     guard end.announce() else { return }
-    sendGoAway(.noError, last: .max, debugData: [])
+    unsafe output.appendGoAway(.noError, last: .max, debugData: [])
     let opaque = Self.announcementPing
     unsafe output.append(FrameType.ping, payload: opaque.span)
   }
@@ -80,26 +62,16 @@ extension HTTP2ServerSession {
   /// Open streams must still be answered; new ones are refused. Without a reason there is no debug data.
   package func goAway(reason: Reason?, code: HTTP2ErrorCode = .noError) {
     guard end.finish() else { return }
-    unsafe sendGoAway(code, last: streams.lastStreamID, debugData: reason?.json ?? [])
+    unsafe output.appendGoAway(code, last: streams.lastStreamID, debugData: reason?.json ?? [])
   }
 
   /// Ends the connection after an error.
   @discardableResult
-  func fail(_ failure: Failure) -> HTTP2SessionResult {
+  func fail(_ failure: SessionFailure) -> HTTP2SessionResult {
     guard end.fail(failure.limit) else { return .failed }
-    unsafe sendGoAway(failure.code, last: streams.lastStreamID, debugData: failure.debugData)
+    unsafe output.appendGoAway(
+      failure.code, last: streams.lastStreamID, debugData: failure.debugData)
     return .failed
-  }
-
-  func sendGoAway(_ code: HTTP2ErrorCode, last: Int32, debugData: [UInt8]) {
-    var payload: [UInt8] = []
-    for number in [UInt32(last), code.rawValue] {
-      for shift in [24, 16, 8, 0] as [UInt32] {
-        payload.append(UInt8(truncatingIfNeeded: number >> shift))
-      }
-    }
-    payload += debugData
-    unsafe output.append(FrameType.goAway, payload: payload.span)
   }
 
   // MARK: Time

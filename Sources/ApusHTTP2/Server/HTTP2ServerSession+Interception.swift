@@ -58,7 +58,7 @@ extension HTTP2ServerSession {
   /// are ignored.
   package func goAway(lastStreamID: Int32, code: HTTP2ErrorCode, debugData: [UInt8]) {
     guard end.finish() else { return }
-    sendGoAway(code, last: lastStreamID, debugData: debugData)
+    unsafe output.appendGoAway(code, last: lastStreamID, debugData: debugData)
     for request in unsafe streams.requests where request.streamID > lastStreamID { close(request) }
   }
 }

@@ -10,7 +10,7 @@ extension HTTP2ServerSession {
   /// end, because the tables of both sides must stay the same.
   func receiveBlock(
     _ block: Span<UInt8>, _ streamID: Int32, endsStream: Bool
-  ) throws(Failure) {
+  ) throws(SessionFailure) {
     if unsafe streamID > streams.lastStreamID {
       unsafe streams.opened(streamID)
       guard let request = try open(streamID) else { return try decode(block, for: nil) }
@@ -32,7 +32,7 @@ extension HTTP2ServerSession {
   }
 
   /// Nil if the request is refused.
-  private func open(_ streamID: Int32) throws(Failure) -> HTTP2Request? {
+  private func open(_ streamID: Int32) throws(SessionFailure) -> HTTP2Request? {
     // The GOAWAY already told the client that it is not processed.
     guard !end.isFinal else { return nil }
     let held = unsafe streams.count
@@ -48,20 +48,20 @@ extension HTTP2ServerSession {
       return nil
     }
     unsafe request.prepare(
-      streamID: streamID, slot: held, sendWindowBytes: windows.initialBytes, nowMilliseconds: now)
+      streamID: streamID, sendWindowBytes: windows.initialBytes, nowMilliseconds: now)
     unsafe streams.add(request)
     unsafe clock.armRequest()
     return request
   }
 
-  private func refuse(_ streamID: Int32) throws(Failure) {
+  private func refuse(_ streamID: Int32) throws(SessionFailure) {
     account.pool.noteRefused()
     unsafe streams.refused(streamID)
     try unsafe output.appendReset(streamID, .refusedStream)
   }
 
   /// Decodes a block into the request's fields.
-  private func decode(_ block: Span<UInt8>, for request: HTTP2Request?) throws(Failure) {
+  private func decode(_ block: Span<UInt8>, for request: HTTP2Request?) throws(SessionFailure) {
     let record = unsafe request?.record
     let bytes = unsafe block.withUnsafeBufferPointer { unsafe $0 }
     var offset = 0
@@ -89,7 +89,7 @@ extension HTTP2ServerSession {
 
   /// Bounds how often a block may expand to more than a header list may have: a few bytes that repeat long table
   /// entries cost as much as their expansion.
-  private func charge(_ blockBytes: Int) throws(Failure) {
+  private func charge(_ blockBytes: Int) throws(SessionFailure) {
     let excess = max(0, blockBytes - Limits.headerListBytes)
     guard blockBytes <= Limits.headerBlockBytes,
       watch.idleFrames.take(excess / Limits.headerBytesPerFrame)
@@ -99,7 +99,7 @@ extension HTTP2ServerSession {
   /// RFC 9113, section 8.1: a second block is the trailers and ends the stream.
   private func receiveTrailers(
     _ block: Span<UInt8>, _ request: HTTP2Request, endsStream: Bool
-  ) throws(Failure) {
+  ) throws(SessionFailure) {
     let bytes = unsafe block.withUnsafeBufferPointer { unsafe $0 }
     var offset = 0
     var listBytes = 0
@@ -115,7 +115,7 @@ extension HTTP2ServerSession {
         isFine =
           isFine
           && (listBytes > Limits.headerListBytes
-            || RequestShape.isTrailer(name: field.name, value: field.value))
+            || FieldRules.isTrailer(name: field.name, value: field.value))
       }
     } catch {
       throw .connection(.compressionError)
@@ -130,9 +130,8 @@ extension HTTP2ServerSession {
 
   // MARK: Bodies
 
-  func receiveData(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
-    try require(head.streamID != 0)
-    let body = try unpadded(head, payload)
+  func receiveData(_ head: FrameHead, _ payload: Span<UInt8>) throws(SessionFailure) {
+    let body = try head.content(payload)
     try restoreWindow(after: head.length)
     guard let request = request(head.streamID) else {
       try unsafe require(!streams.isIdle(head.streamID))
@@ -152,13 +151,13 @@ extension HTTP2ServerSession {
   }
 
   /// Section 6.1. Such frames are charged as frames without progress; small ones already were.
-  private func receiveDataOnClosedStream(_ head: FrameHead) throws(Failure) {
+  private func receiveDataOnClosedStream(_ head: FrameHead) throws(SessionFailure) {
     if head.length >= Limits.smallDataBytes, !watch.idleFrames.take() { throw .flood(.idleFrames) }
     guard !end.isFinal, unsafe !streams.wasCutOff(head.streamID) else { return }
     try unsafe output.appendReset(head.streamID, .streamClosed)
   }
 
-  private func restoreWindow(after count: Int) throws(Failure) {
+  private func restoreWindow(after count: Int) throws(SessionFailure) {
     let increment = try unsafe windows.received(count)
     guard increment > 0 else { return }
     unsafe output.append(FrameType.windowUpdate, streamID: 0, number: UInt32(increment))
@@ -167,7 +166,7 @@ extension HTTP2ServerSession {
   /// False if the stream was reset.
   private func countBytes(
     _ count: Int, of request: HTTP2Request, isLast: Bool
-  ) throws(Failure) -> Bool {
+  ) throws(SessionFailure) -> Bool {
     request.unannouncedBytes += count
     guard request.unannouncedBytes >= configuration.initialWindowBytes / 2 else { return true }
     guard request.unannouncedBytes <= configuration.initialWindowBytes else {
@@ -183,7 +182,7 @@ extension HTTP2ServerSession {
     return true
   }
 
-  private func didEnd(_ request: HTTP2Request) throws(Failure) {
+  private func didEnd(_ request: HTTP2Request) throws(SessionFailure) {
     let wasComplete = request.state.contains(.complete)
     request.state.formUnion([.ended, .complete])
     guard !wasComplete else { return }
@@ -205,7 +204,7 @@ extension HTTP2ServerSession {
   }
 
   /// Resets a stream because of the client: it is charged like a request that the client cancels.
-  func reset(_ request: HTTP2Request, _ code: HTTP2ErrorCode) throws(Failure) {
+  func reset(_ request: HTTP2Request, _ code: HTTP2ErrorCode) throws(SessionFailure) {
     let streamID = request.streamID
     close(request)
     guard watch.resets.take() else { throw .flood(.resets) }

@@ -38,7 +38,7 @@ package final class HTTP2ServerSession {
 
   // Input.
   var watch: FrameWatch
-  @exclusivity(unchecked) private var reader = FrameReader()
+  @exclusivity(unchecked) private var reader = FrameReader(ofClient: true)
   var order = FrameOrder()
   let decoder: HeaderDecoder
   var settings: OwnSettings
@@ -53,6 +53,7 @@ package final class HTTP2ServerSession {
 
   // Output.
   @exclusivity(unchecked) var output = FrameOutput()
+  @exclusivity(unchecked) var answerEnds = AnswerEnds()
   @exclusivity(unchecked) var windows = FlowWindows()
   var tableUpdate = TableUpdate.none
 
@@ -75,7 +76,7 @@ package final class HTTP2ServerSession {
       streamLimit: configuration.initialStreamLimit, nowMilliseconds: nowMilliseconds)
     unsafe clock = SessionClock(nowMilliseconds: nowMilliseconds)
     unsafe output.append(
-      frames: SettingsFrame.first(
+      frames: SettingsFrame.server(
         streamLimit: configuration.initialStreamLimit,
         windowBytes: configuration.initialWindowBytes))
     unsafe output.append(
@@ -109,7 +110,7 @@ package final class HTTP2ServerSession {
     if let flood = watch.advance(bytes, nowMilliseconds: nowMilliseconds) {
       return fail(.flood(flood))
     }
-    do throws(Failure) {
+    do throws(SessionFailure) {
       var offset = 0
       while let frame = try unsafe reader.next(bytes, at: &offset) {
         if let place = frame.place {

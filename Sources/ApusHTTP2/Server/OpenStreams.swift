@@ -2,22 +2,16 @@
 ///
 /// Noncopyable for speed: a call on a copy would retain every field.
 struct OpenStreams: ~Copyable {
-  private var table = StreamTable()
-  /// In no order; each request knows its index.
-  private(set) var requests: [HTTP2Request] = []
-  /// The last request whose header block arrived: its body is usually next.
-  private var current: HTTP2Request?
+  private var open = StreamList<HTTP2Request>()
   /// The highest stream that the client opened.
   private(set) var lastStreamID: Int32 = 0
   private var closed = ClosedStreams()
 
   /// The request of an open stream.
-  subscript(streamID: Int32) -> HTTP2Request? {
-    if let current, current.streamID == streamID { return current }
-    return table[streamID]
-  }
+  subscript(streamID: Int32) -> HTTP2Request? { open[streamID] }
 
-  var count: Int { requests.count }
+  var count: Int { open.count }
+  var requests: [HTTP2Request] { open.all }
 
   /// Whether the stream was never opened (RFC 9113, section 5.1): most frames are errors on it.
   func isIdle(_ streamID: Int32) -> Bool { streamID & 1 == 0 || streamID > lastStreamID }
@@ -28,14 +22,13 @@ struct OpenStreams: ~Copyable {
   mutating func opened(_ streamID: Int32) {
     closed.open(streamID, after: lastStreamID)
     lastStreamID = streamID
-    current = nil
+    open.note(current: nil)
   }
 
-  /// Its request, which was prepared with `count` as its slot.
+  /// Its request.
   mutating func add(_ request: HTTP2Request) {
-    requests.append(request)
-    table.add(request)
-    current = request
+    open.add(request)
+    open.note(current: request)
   }
 
   // MARK: Closing
@@ -45,14 +38,7 @@ struct OpenStreams: ~Copyable {
   /// - Parameter byPeer: Whether the client reset the stream, so that it sends nothing more on it.
   mutating func remove(_ request: HTTP2Request, byPeer: Bool) {
     if !byPeer, !request.state.contains(.ended) { closed.cutOff(request.streamID) }
-    if current === request { current = nil }
-    table.remove(request.streamID)
-    let last = requests.removeLast()
-    if last !== request {
-      requests[request.slot] = last
-      last.slot = request.slot
-    }
-    request.slot = -1
+    open.remove(request)
   }
 
   /// A stream was refused.

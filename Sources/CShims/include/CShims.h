@@ -4,5 +4,4 @@
 #include "apus_openssl.h"
 #include "apus_tls.h"
 #include "apus_x509.h"
-#include "apus_pool.h"
 #include "apus_record.h"

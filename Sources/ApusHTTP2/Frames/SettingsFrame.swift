@@ -1,6 +1,6 @@
 import ApusModel
 
-/// The SETTINGS frames that the service sends, byte for byte, and the settings that it reads from a client's.
+/// The SETTINGS frames that both roles send, byte for byte, and how they read those of the peer.
 enum SettingsFrame {
   /// RFC 9113, section 6.5.2.
   enum Setting {
@@ -18,8 +18,8 @@ enum SettingsFrame {
   /// As APNs was seen to announce, and the initial value of RFC 9113, section 6.9.2.
   static let usualWindowBytes = 65_535
 
-  /// The first frame, with the values that APNs was seen to announce.
-  static func first(streamLimit: Int, windowBytes: Int = usualWindowBytes) -> [UInt8] {
+  /// A server's first frame, with the values that APNs was seen to announce.
+  static func server(streamLimit: Int, windowBytes: Int = usualWindowBytes) -> [UInt8] {
     frame([
       (Setting.headerTableSize, 4096),
       (Setting.maxConcurrentStreams, UInt32(streamLimit)),
@@ -29,7 +29,10 @@ enum SettingsFrame {
     ])
   }
 
-  /// A later frame with only the limit.
+  /// A client's only frame: it takes no pushes.
+  static var client: [UInt8] { frame([(Setting.enablePush, 0)]) }
+
+  /// A server's later frame with only the limit.
   static func raise(streamLimit: Int) -> [UInt8] {
     frame([(Setting.maxConcurrentStreams, UInt32(streamLimit))])
   }
@@ -46,5 +49,25 @@ enum SettingsFrame {
       }
     }
     return bytes
+  }
+
+  /// Calls `body` with each setting, in order: if one repeats, its last value counts (section 6.5). Values that
+  /// section 6.5.2 forbids are errors.
+  ///
+  /// - Parameter payload: Of a frame that was checked (`FrameHead.check`).
+  static func read(
+    _ payload: Span<UInt8>, _ body: (UInt16, Int) throws(SessionFailure) -> Void
+  ) throws(SessionFailure) {
+    for offset in stride(from: 0, to: payload.count, by: entryBytes) {
+      let identifier = UInt16(payload[offset]) << 8 | UInt16(payload[offset + 1])
+      let value = Int(payload.fourBytes(at: offset + 2))
+      switch identifier {
+      case Setting.enablePush: try require(value <= 1)
+      case Setting.initialWindowSize: try require(value <= FlowWindows.largest, .flowControlError)
+      case Setting.maxFrameSize: try require(value >= FrameHead.payloadBytes && value < 1 << 24)
+      default: break
+      }
+      try body(identifier, value)
+    }
   }
 }

@@ -10,7 +10,7 @@ struct FlowWindows: ~Copyable {
   private(set) var sendBytes = SettingsFrame.usualWindowBytes
   /// Bytes of DATA frames on all streams since our last WINDOW_UPDATE.
   private var unannouncedBytes = 0
-  /// Streams whose responses wait for the peer's windows.
+  /// Streams whose messages wait for the peer's windows.
   private var blocked: [Int32] = []
 
   var blockedCount: Int { blocked.count }
@@ -21,7 +21,7 @@ struct FlowWindows: ~Copyable {
   /// used, since nothing waits here.
   ///
   /// - Returns: The increment to announce; 0 for none yet.
-  mutating func received(_ count: Int) throws(HTTP2ServerSession.Failure) -> Int {
+  mutating func received(_ count: Int) throws(SessionFailure) -> Int {
     unannouncedBytes += count
     guard unannouncedBytes >= Limits.connectionWindowBytes / 2 else { return 0 }
     guard unannouncedBytes <= Limits.connectionWindowBytes else {
@@ -40,7 +40,7 @@ struct FlowWindows: ~Copyable {
   }
 
   /// The peer accepts more.
-  mutating func enlarge(by increment: Int) throws(HTTP2ServerSession.Failure) {
+  mutating func enlarge(by increment: Int) throws(SessionFailure) {
     sendBytes += increment
     guard sendBytes <= Self.largest else { throw .connection(.flowControlError) }
   }
@@ -48,6 +48,8 @@ struct FlowWindows: ~Copyable {
   mutating func sent(_ count: Int) { sendBytes -= count }
 
   mutating func block(_ streamID: Int32) { blocked.append(streamID) }
+
+  mutating func unblock(_ streamID: Int32) { blocked.removeAll { $0 == streamID } }
 
   /// The streams that wait, to be tried again. Those that still wait are put back.
   mutating func takeBlocked() -> [Int32] {

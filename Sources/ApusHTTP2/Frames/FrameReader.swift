@@ -1,6 +1,6 @@
 import ApusModel
 
-/// Splits a client's bytes into its preface and complete frames (RFC 9113, sections 3.4 and 4.1).
+/// Splits a peer's bytes into complete frames, after a client's preface (RFC 9113, sections 3.4 and 4.1).
 ///
 /// A frame that arrives in one piece is used in place; otherwise it is assembled in a buffer, which is freed after it.
 struct FrameReader {
@@ -11,10 +11,11 @@ struct FrameReader {
     var place: Range<Int>?
   }
 
-  private static let preface: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+  static let preface: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
   private static let prefaceBytes = 24
 
-  private var prefaceCount = 0
+  /// Bytes of the preface that have arrived, or that a server does not send.
+  private var prefaceCount: Int
   /// An incomplete frame header.
   private var partialHead = InlineArray<9, UInt8>(repeating: 0)
   private var partialCount = 0
@@ -22,12 +23,12 @@ struct FrameReader {
   private var head: FrameHead?
   private var gathered: [UInt8] = []
 
-  init() {}
+  init(ofClient: Bool) { prefaceCount = ofClient ? 0 : Self.prefaceBytes }
 
   /// The next frame from `offset` on, which is moved past it. Nil once the whole input is consumed.
   mutating func next(
     _ input: Span<UInt8>, at offset: inout Int
-  ) throws(HTTP2ServerSession.Failure) -> Whole? {
+  ) throws(SessionFailure) -> Whole? {
     if prefaceCount < Self.prefaceBytes { try takePreface(input, at: &offset) }
     guard let head = head ?? takeHead(input, at: &offset) else { return nil }
     guard head.length <= FrameHead.payloadBytes else { throw .connection(.frameSizeError) }
@@ -56,7 +57,7 @@ struct FrameReader {
 
   private mutating func takePreface(
     _ input: Span<UInt8>, at offset: inout Int
-  ) throws(HTTP2ServerSession.Failure) {
+  ) throws(SessionFailure) {
     let count = min(Self.prefaceBytes - prefaceCount, input.count - offset)
     let isRight = Self.preface.withUTF8Buffer { preface in
       unsafe input.extracting(offset..<offset + count).equals(

@@ -1,47 +1,50 @@
 import ApusModel
 
-/// The pending output of a session, in order. Holds no memory while empty.
+/// The pending output of a session, in order.
 @safe struct FrameOutput: ~Copyable {
   private var memory = unsafe UnsafeMutableBufferPointer<UInt8>(start: nil, count: 0)
   private var start = 0
   private var end = 0
   /// All bytes taken so far.
-  private var takenBytes: UInt64 = 0
+  private(set) var takenBytes: UInt64 = 0
+  /// Whether memory is kept for the next output.
+  private let keepsMemory: Bool
 
-  /// Responses whose end is in the output, in its order. Those before `answerIndex` were taken.
-  private var answers: [Answer] = []
-  private var answerIndex = 0
   /// RST_STREAM frames and acknowledgements in the output, counted since it was last empty.
   private var resetCount = 0
   private var acknowledgementCount = 0
 
-  private struct Answer {
-    var streamID: Int32
-    /// The value of `takenBytes` once its end is taken.
-    var end: UInt64
-  }
-
   private static let leastBytes = 2048
+  private static let keptBytes = 262_144
 
-  init() {}
+  /// - Parameter keepsMemory: Whether up to 256 KiB are kept while it is empty. Otherwise it holds no memory then.
+  init(keepsMemory: Bool = false) { self.keepsMemory = keepsMemory }
 
   deinit { unsafe memory.deallocate() }
 
   var isEmpty: Bool { start == end }
   var count: Int { end - start }
+  /// The value of `takenBytes` once everything in the output is taken.
+  var position: UInt64 { takenBytes + UInt64(count) }
 
   /// Moves up to `limit` bytes to the end of `buffer`.
   mutating func take(into buffer: inout [UInt8], limit: Int) {
     let count = min(limit, self.count)
     guard count > 0 else { return }
-    unsafe buffer.append(contentsOf: memory[start..<start + count])
+    unsafe buffer.append(contentsOf: UnsafeBufferPointer(rebasing: memory[start..<start + count]))
     start += count
     takenBytes += UInt64(count)
     guard isEmpty else { return }
-    unsafe memory.deallocate()
-    unsafe memory = .init(start: nil, count: 0)
     (start, end) = (0, 0)
     (resetCount, acknowledgementCount) = (0, 0)
+    guard unsafe !keepsMemory || memory.count > Self.keptBytes else { return }
+    unsafe memory.deallocate()
+    unsafe memory = .init(start: nil, count: 0)
+  }
+
+  /// Drops what follows a position that was not taken yet.
+  mutating func truncate(to position: UInt64) {
+    end = start + Int(position - takenBytes)
   }
 
   /// Reserves `count` bytes, which `body` writes; it returns how many it wrote.
@@ -62,38 +65,12 @@ import ApusModel
     (start, end) = (0, self.count)
   }
 
-  // MARK: Answers
-
-  /// The end of a response was appended.
-  mutating func noteAnswer(of streamID: Int32) {
-    answers.append(Answer(streamID: streamID, end: takenBytes + UInt64(count)))
-  }
-
-  /// The next stream whose response was taken completely.
-  mutating func takeAnswered() -> Int32? {
-    guard answerIndex < answers.count, answers[answerIndex].end <= takenBytes else {
-      if 2 * answerIndex > answers.count { forgetTaken() }
-      return nil
-    }
-    answerIndex += 1
-    return answers[answerIndex - 1].streamID
-  }
-
-  private mutating func forgetTaken() {
-    if answerIndex == answers.count {
-      answers.removeAll(keepingCapacity: true)
-    } else {
-      answers.removeFirst(answerIndex)
-    }
-    answerIndex = 0
-  }
-
   // MARK: Frames
 
   /// Appends a reset that the peer caused; throws if it reads too few of them.
   mutating func appendReset(
     _ streamID: Int32, _ code: HTTP2ErrorCode
-  ) throws(HTTP2ServerSession.Failure) {
+  ) throws(SessionFailure) {
     guard resetCount < Limits.pendingResets else { throw .streams }
     resetCount += 1
     append(FrameType.resetStream, streamID: streamID, number: code.rawValue)
@@ -102,7 +79,7 @@ import ApusModel
   /// Appends an acknowledgement; throws if the peer reads too few of them.
   mutating func acknowledge(
     _ type: UInt8, _ payload: Span<UInt8>
-  ) throws(HTTP2ServerSession.Failure) {
+  ) throws(SessionFailure) {
     guard acknowledgementCount < Limits.pendingAcknowledgements else {
       throw .connection(.enhanceYourCalm)
     }
@@ -136,6 +113,18 @@ import ApusModel
       UInt8(truncatingIfNeeded: number >> 8), UInt8(truncatingIfNeeded: number),
     ]
     append(type, streamID: streamID, payload: bytes.span)
+  }
+
+  /// Section 6.8.
+  mutating func appendGoAway(_ code: HTTP2ErrorCode, last: Int32, debugData: [UInt8] = []) {
+    var payload: [UInt8] = []
+    for number in [UInt32(last), code.rawValue] {
+      for shift in [24, 16, 8, 0] as [UInt32] {
+        payload.append(UInt8(truncatingIfNeeded: number >> shift))
+      }
+    }
+    payload += debugData
+    append(FrameType.goAway, payload: payload.span)
   }
 
   static func putHead(

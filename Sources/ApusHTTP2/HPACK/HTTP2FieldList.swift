@@ -1,18 +1,19 @@
 package import ApusModel
 
-/// The header fields of one request, stored contiguously, as ``HTTP2ClientSession`` encodes them when they are sent.
+/// The header fields of one request, stored contiguously, as ``HTTP2ClientSession`` encodes them.
 ///
 /// Reusable. Each field: its name (`HeaderName`, 1 byte), the length of its value (2 bytes), the value.
 package struct HTTP2FieldList: Sendable {
   private var store: [UInt8] = []
   /// Bytes in use.
   package private(set) var byteCount = 0
+  private(set) var count = 0
 
   static let headLength = 3
 
   package init() {}
 
-  package mutating func removeAll() { byteCount = 0 }
+  package mutating func removeAll() { (byteCount, count) = (0, 0) }
 
   package var span: Span<UInt8> {
     @_lifetime(borrow self)
@@ -50,6 +51,7 @@ package struct HTTP2FieldList: Sendable {
     precondition(length <= Int(UInt16.max), "a value too long for a header field")
     let start = byteCount
     byteCount = start + Self.headLength + length
+    count += 1
     if byteCount > store.count {
       let count = max(256, 2 * store.count, byteCount)
       store.append(contentsOf: repeatElement(0, count: count - store.count))
