@@ -23,6 +23,6 @@ struct DeviceClientTests {
         Programs.root.path, folder.path,
       ])
     let count = printed.firstMatch(of: #/Ran (\d+) tests in /#).flatMap { Int($0.1) } ?? 0
-    #expect(count >= 17 && printed.hasSuffix("OK\n") && !printed.contains("skipped"), "\(printed)")
+    #expect(count >= 18 && printed.hasSuffix("OK\n") && !printed.contains("skipped"), "\(printed)")
   }
 }

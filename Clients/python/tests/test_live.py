@@ -136,11 +136,14 @@ class LiveTests(unittest.IsolatedAsyncioTestCase):
             await self.states(token, "Refused by Device")
 
     async def test_keep_alive(self):
-        async with self.client(self.identity(), keep_alive_seconds=0.2) as client:
-            await client.token(TOPIC)
-            connection = client._connection
-            await asyncio.sleep(1.5)
-            self.assertIs(client._connection, connection)
+        with mock.patch("apus_device.client.ANSWER_SECONDS", 0.3):
+            async with self.client(self.identity(), keep_alive_seconds=0.2) as client:
+                await client.token(TOPIC)
+                connection = client._connection
+                heard = connection.heard_time
+                await asyncio.sleep(1.5)
+                self.assertIs(client._connection, connection)
+                self.assertGreater(connection.heard_time, heard)
 
     async def test_renewal(self):
         identity = self.identity()

@@ -1,14 +1,16 @@
 """The parts of the client that need no service."""
 
+import asyncio
 import pathlib
 import random
 import ssl
 import tempfile
 import unittest
+from unittest import mock
 
 from cryptography import x509
 
-from apus_device import connection, identity
+from apus_device import Client, Ended, Service, connection, identity
 from apus_device.backoff import Backoff
 from apus_device.state import REMEMBERED, DeviceState
 
@@ -72,6 +74,25 @@ class ConnectionTests(unittest.TestCase):
             error.reason = reason
             found = connection.explained(error)
             self.assertEqual(isinstance(found, connection.CertificateRejected), is_hopeless, reason)
+
+
+class KeepAliveTests(unittest.IsolatedAsyncioTestCase):
+    async def test_only_the_service_shows_that_the_connection_lives(self):
+        class Quiet:
+            heard_time = active_time = 0.0
+
+            async def send(self, *parts):
+                self.active_time = asyncio.get_running_loop().time()
+
+        connection = Quiet()
+        client = Client(Service("localhost", "service.crt"), None, [], keep_alive_seconds=0.01)
+        with mock.patch("apus_device.client.ANSWER_SECONDS", 0.05):
+            watch = asyncio.create_task(client._keep_alive(connection))
+            while not watch.done():
+                await asyncio.sleep(0.01)
+                await connection.send()
+        with self.assertRaisesRegex(Ended, "keep-alive"):
+            watch.result()
 
 
 class IdentityTests(unittest.TestCase):

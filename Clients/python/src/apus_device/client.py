@@ -275,9 +275,9 @@ class Client:
                 await asyncio.sleep(self._keep_alive_seconds - quiet)
                 continue
             await connection.send(messages.keep_alive(max(1, math.ceil(self._keep_alive_seconds / 60))))
-            sent = connection.active_time
+            heard = connection.heard_time
             await asyncio.sleep(ANSWER_SECONDS)
-            if connection.active_time == sent:
+            if connection.heard_time == heard:
                 raise Ended("the service did not answer a keep-alive")
 
     async def _renew(self, connection: Connection, session: _Session) -> None:

@@ -58,8 +58,8 @@ class Connection:
         self._reader, self._writer = reader, writer
         self._decoder = frames.Decoder()
         self._received: list[tuple[int, bytes]] = []
-        #: When bytes last went either way, by the event loop's clock.
-        self.active_time = asyncio.get_running_loop().time()
+        #: When bytes last came, and when they last went either way, by the event loop's clock.
+        self.heard_time = self.active_time = asyncio.get_running_loop().time()
 
     @classmethod
     async def open(cls, service: Service, identity: Identity | None) -> Connection:
@@ -109,7 +109,7 @@ class Connection:
                 raise explained(error) from error
             if not data:
                 raise Ended("the service closed the connection")
-            self.active_time = asyncio.get_running_loop().time()
+            self.heard_time = self.active_time = asyncio.get_running_loop().time()
             try:
                 self._received += self._decoder.feed(data)
             except frames.Fault as fault:

@@ -38,14 +38,15 @@ def certificate_request(key: Key) -> bytes:
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
 
-def write_private(path: pathlib.Path, content: bytes) -> None:
-    """Replaces a file at once, so that a crash leaves the old content or the new one."""
+def write_private(path: pathlib.Path, content: bytes, *, is_durable: bool = True) -> None:
+    """Replaces a file at once, so that a crash leaves the old content or the new one: durable even over power cuts."""
     new = path.with_name(path.name + ".new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        if is_durable:
+            file.flush()
+            os.fsync(file.fileno())
     os.replace(new, path)
 
 

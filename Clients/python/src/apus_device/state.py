@@ -48,4 +48,5 @@ class DeviceState:
     def _save(self) -> None:
         if self._path is not None:
             content = {"token": self._token.hex() if self._token else None, "taken": list(self._taken)}
-            write_private(self._path, json.dumps(content).encode())
+            # After a power cut a notification may come twice, which is cheaper than a sync for each.
+            write_private(self._path, json.dumps(content).encode(), is_durable=False)
