@@ -116,9 +116,18 @@ enum Programs {
     try starting.withLock {
       let output = Pipe()
       process.standardOutput = output
-      try process.run()
+      try withUnblockedSignals { try process.run() }
       return output.fileHandleForReading
     }
+  }
+
+  /// A service in this process blocks signals. Children inherit that, and few programs undo it.
+  private static func withUnblockedSignals(_ body: () throws -> Void) rethrows {
+    var (none, former) = (sigset_t(), sigset_t())
+    sigemptyset(&none)
+    pthread_sigmask(SIG_SETMASK, &none, &former)
+    defer { pthread_sigmask(SIG_SETMASK, &former, nil) }
+    try body()
   }
 
   static func json(_ text: some StringProtocol) throws -> [String: Any] {
