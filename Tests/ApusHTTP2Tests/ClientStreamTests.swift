@@ -121,7 +121,7 @@ struct ClientStreamTests {
     while let response = client.session.nextResponse() {
       whole[response.streamID] = response.wasSentWhole
     }
-    // The rest of the second one was written after all, but nobody waits for an answer to it.
+    // The rest of the second request is written all the same, but nothing waits for its response.
     #expect(whole == [1: true, 3: true, 5: false])
   }
 
