@@ -1,0 +1,150 @@
+// Shows notifications as lines of JSON until it is stopped.
+//
+//   apus-listen ADDRESS PORT NAME AUTHORITY IDENTITY TOPIC [CODE]
+//
+// AUTHORITY is the file with the service's authority (authority/service.crt), and IDENTITY the device's own file. If
+// that does not exist, the device enrols. The base token is kept beside it, in IDENTITY.token.
+
+#define _GNU_SOURCE
+#include <apus_device.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t is_stopped;
+
+static void stop(int signal) {
+  (void)signal;
+  is_stopped = 1;
+}
+
+static void print_hex(const char *name, const uint8_t *bytes, size_t count) {
+  printf("\"%s\":\"", name);
+  for (size_t place = 0; place < count; place++) printf("%02x", bytes[place]);
+  printf("\"");
+}
+
+static int show(void *context, const struct apus_notification *notification) {
+  (void)context;
+  printf("{\"event\":\"notification\",\"priority\":%u,\"stored\":%s,", (unsigned)notification->priority,
+         notification->was_stored ? "true" : "false");
+  if (notification->id != NULL) {
+    print_hex("id", notification->id, 16);
+    printf(",");
+  }
+  // The payload is JSON itself.
+  printf("\"payload\":%.*s}\n", (int)notification->payload_length, (const char *)notification->payload);
+  fflush(stdout);
+  return APUS_TAKEN;
+}
+
+static void show_token(void *context, const uint8_t *topic, const uint8_t *token) {
+  (void)context;
+  (void)topic;
+  printf("{\"event\":\"token\"");
+  if (token != NULL) {
+    printf(",");
+    print_hex("token", token, APUS_TOKEN_BYTES);
+  }
+  printf("}\n");
+  fflush(stdout);
+}
+
+static void keep_base_token(void *context, const uint8_t *token) {
+  const char *path = context;
+  FILE *file = token != NULL ? fopen(path, "we") : NULL;
+  if (file == NULL) {
+    unlink(path);
+    return;
+  }
+  fwrite(token, 1, APUS_TOKEN_BYTES, file);
+  fclose(file);
+}
+
+static void show_renewal(void *context) {
+  (void)context;
+  printf("{\"event\":\"renewed\"}\n");
+  fflush(stdout);
+}
+
+static void show_end(void *context, enum apus_end end, const char *text) {
+  (void)context;
+  static const char *const names[] = {"network", "goodbye", "refused", "certificate"};
+  printf("{\"event\":\"ended\",\"cause\":\"%s\"}\n", names[end]);
+  fflush(stdout);
+  fprintf(stderr, "%s: %s\n", names[end], text);
+}
+
+static uint64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool enrol(const struct apus_config *config, const char *code) {
+  while (!is_stopped) {
+    uint32_t seconds;
+    char text[160];
+    enum apus_enrolment result = apus_enrol(config, code, "listen", &seconds, text, sizeof text);
+    if (result == APUS_ENROLLED) return true;
+    fprintf(stderr, "no certificate: %s\n", text);
+    if (result == APUS_NOT_ENROLLED) return false;
+    sleep(seconds);
+  }
+  return false;
+}
+
+int main(int count, char **arguments) {
+  if (count < 7) {
+    fprintf(stderr, "usage: %s ADDRESS PORT NAME AUTHORITY IDENTITY TOPIC [CODE]\n", arguments[0]);
+    return 2;
+  }
+  struct sigaction action = {.sa_handler = stop};
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGINT, &action, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  const char *topics[] = {arguments[6]};
+  struct apus_config config = {
+      .address = arguments[1],
+      .port = (uint16_t)strtoul(arguments[2], NULL, 10),
+      .name = arguments[3],
+      .authority_file = arguments[4],
+      .identity_file = arguments[5],
+      .topics = topics,
+      .topic_count = 1,
+      .power = APUS_ACTIVE,
+  };
+  if (access(config.identity_file, R_OK) != 0 && !enrol(&config, count > 7 ? arguments[7] : NULL)) return 1;
+
+  char token_file[PATH_MAX];
+  uint8_t token[APUS_TOKEN_BYTES];
+  snprintf(token_file, sizeof token_file, "%s.token", config.identity_file);
+  FILE *file = fopen(token_file, "re");
+  if (file != NULL) {
+    if (fread(token, 1, sizeof token, file) == sizeof token) config.base_token = token;
+    fclose(file);
+  }
+  struct apus_events events = {
+      .notification = show, .token = show_token, .base_token = keep_base_token, .renewed = show_renewal,
+      .ended = show_end};
+  const char *problem;
+  struct apus_device *device = apus_device_new(&config, &events, token_file, &problem);
+  if (device == NULL) {
+    fprintf(stderr, "%s\n", problem);
+    return 1;
+  }
+  apus_request_token(device, topics[0]);
+  while (!is_stopped) {
+    struct pollfd descriptor;
+    descriptor.fd = apus_device_descriptor(device, &descriptor.events);
+    poll(&descriptor, descriptor.fd >= 0 ? 1 : 0, apus_device_timeout(device, now_ms()));
+    apus_device_run(device, now_ms());
+  }
+  apus_device_free(device);
+  return 0;
+}

@@ -1,0 +1,77 @@
+#ifndef APUS_DEVICE_INTERNAL_H
+#define APUS_DEVICE_INTERNAL_H
+
+#include <openssl/ssl.h>
+
+#include "message.h"
+
+// The largest frame that a device must read: a payload of 5,120 bytes and the other fields of a notification.
+#define APUS_INPUT_ROOM 5312u
+// A filter with all topics, and what else is sent in one write.
+#define APUS_OUTPUT_ROOM 1024u
+// The service has at most 32 unacknowledged, so nothing older can come again.
+#define APUS_TAKEN_COUNT 48u
+
+enum apus_state {
+  APUS_STATE_WAITING,
+  APUS_STATE_TCP,
+  APUS_STATE_HANDSHAKE,
+  APUS_STATE_CONNECTING,
+  APUS_STATE_SERVING,
+};
+
+struct apus_taken {
+  uint64_t accepted_nanoseconds;
+  uint32_t message_id;
+};
+
+struct apus_device {
+  struct apus_config config;
+  struct apus_events events;
+  void *context;
+
+  enum apus_state state;
+  SSL_CTX *tls;
+  SSL *ssl;
+  int descriptor;
+  bool wants_write;
+  // When the state ends if nothing happens.
+  uint64_t deadline_ms;
+  uint64_t now_ms;
+
+  uint32_t backoff_ms;
+  uint64_t accepted_ms;
+  uint64_t active_ms;
+  // When a keep-alive was sent that has no answer yet.
+  bool is_asked;
+  uint64_t asked_ms;
+
+  bool has_base_token;
+  bool has_new_identity;
+  uint8_t base_token[APUS_TOKEN_BYTES];
+  uint8_t topics[APUS_MOST_TOPICS][APUS_TOPIC_BYTES];
+  // By topic: tokens that are wanted, and not asked for on this connection.
+  uint32_t wanted_tokens;
+  uint32_t unasked_tokens;
+  bool is_filter_due;
+  bool is_state_due;
+
+  EVP_PKEY *next_key;
+  // By the service's clock, which is the offset behind `now_ms`.
+  int64_t renewal_ms;
+  int64_t clock_offset_ms;
+  // By `now_ms`: when the service advised to ask, and before when not to ask.
+  uint64_t advised_ms;
+  uint64_t not_before_ms;
+
+  struct apus_taken taken[APUS_TAKEN_COUNT];
+  size_t taken_next;
+
+  struct apus_reader reader;
+  uint8_t input[APUS_INPUT_ROOM];
+  struct apus_writer writer;
+  size_t written;
+  uint8_t output[APUS_OUTPUT_ROOM];
+};
+
+#endif

@@ -1,0 +1,278 @@
+"""The C client against the protocol's vectors and the session in its document, and against a service.
+
+BUILD is the folder of the programs (build). APUS is the service's program; without it, what needs one is skipped.
+"""
+
+import json
+import os
+import pathlib
+import queue
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD", HERE.parent / "build"))
+APUS = os.environ.get("APUS")
+TOPIC = "com.example.app"
+DIALECT = "apus-courier/1"
+WRAPPER = os.environ.get("WRAPPER", "").split()
+
+
+def octets(pieces):
+    found = b""
+    for word in " ".join(pieces).split():
+        digits, _, count = word.partition("*")
+        found += bytes.fromhex(digits) * int(count or 1)
+    return found
+
+
+class VectorTests(unittest.TestCase):
+    def test_each(self):
+        vectors = json.loads((ROOT / "Documentation/courier-vectors.json").read_text())["vectors"]
+        vectors = [one for one in vectors if one["to"] == "device" and one.get("dialect", DIALECT) == DIALECT]
+        self.assertGreater(len(vectors), 40)
+        lines = "\n".join(octets(one["hex"]).hex() for one in vectors)
+        printed = subprocess.run([BUILD / "decode"], input=lines, capture_output=True, text=True, check=True).stdout
+        for vector, line in zip(vectors, printed.splitlines(), strict=True):
+            with self.subTest(vector["name"]):
+                self.check(vector, line)
+
+    def check(self, vector, line):
+        pairs = json.loads(line, object_pairs_hook=lambda found: found)
+        certificates = " ".join(value for name, value in pairs if name == "certificate")
+        found = dict(pairs)
+        if "error" in vector:
+            return self.assertEqual({name: found.get(name) for name in vector["error"]}, vector["error"])
+        expected = dict(vector["decoded"])
+        if expected.pop("message") == "unknown":
+            return self.assertEqual(found, {"skipped": True})
+        self.assertEqual(found["command"], octets(vector["hex"])[0])
+        known = {"token", "topic", "payload", "messageID", "expirySeconds", "sentNanoseconds", "priority", "id",
+                 "pushType", "collapseID", "status", "serverMilliseconds", "explanation", "reason", "text",
+                 "reconnectMilliseconds", "retrySeconds", "withinSeconds"}
+        if found["command"] in (0x0B, 0x0D, 0x0E, 0x10):
+            known = set()  # checked, and without meaning for this client
+        for name, value in expected.items():
+            value = "".join(value) if isinstance(value, list) else value
+            if name == "certificates":
+                self.assertEqual(certificates, value)
+            elif name in known and value != "":
+                shown = found.get(name)
+                if name in ("payload", "explanation", "text", "collapseID") or name == "reason" and shown != value:
+                    value = value.encode().hex()
+                if name == "id":
+                    value = value.replace("-", "").lower()
+                self.assertEqual(str(shown), str(value), name)
+        self.assertLessEqual(set(found) - {"command", "certificate"}, set(expected) | {"payload"})
+
+
+class Listener:
+    """The example program, with the events that it prints."""
+
+    def __init__(self, test, folder, port, authority, name, code=None):
+        self.test, self.events, self.kept = test, queue.Queue(), []
+        self.log = open(folder / "listen.log", "ab")
+        test.addCleanup(self.log.close)
+        self.process = subprocess.Popen(
+            [*WRAPPER, BUILD / "apus-listen", "127.0.0.1", str(port), "localhost", authority, folder / name, TOPIC,
+             *([code] if code else [])],
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        test.addCleanup(self.stop)
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.events.put(json.loads(line))
+
+    def next(self, event, seconds=30):
+        """The next event of that kind. Others stay."""
+        for place, found in enumerate(self.kept):
+            if found["event"] == event:
+                return self.kept.pop(place)
+        while True:
+            try:
+                found = self.events.get(timeout=seconds)
+            except queue.Empty:
+                self.test.fail(f"no {event}: {pathlib.Path(self.log.name).read_text()}")
+            if found["event"] == event:
+                return found
+            self.kept.append(found)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        status = self.process.wait(30)
+        self.thread.join()
+        self.process.stdout.close()
+        self.test.assertEqual(status, 0, pathlib.Path(self.log.name).read_text())
+
+
+class SessionTests(unittest.TestCase):
+    """Section 14 of the document: the bytes of a session."""
+
+    def test_session(self):
+        text = (ROOT / "Documentation/courier.md").read_text()
+        block = re.search(r"```courier\n(.*?)```", text, re.S)[1]
+        lines = [line.split(";")[0] for line in block.splitlines()]
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        folder = pathlib.Path(temporary.name)
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "server.key",
+             "-out", folder / "server.pem"], check=True, capture_output=True)
+        (folder / "device.pem").write_text((folder / "server.key").read_text() + (folder / "server.pem").read_text())
+        (folder / "device.pem.token").write_bytes(bytes(range(0x10, 0x30)))
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        context.set_alpn_protocols([DIALECT])
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listener = Listener(self, folder, listening.getsockname()[1], folder / "server.pem", "device.pem")
+            listening.settimeout(30)
+            with context.wrap_socket(listening.accept()[0], server_side=True) as stream:
+                stream.settimeout(30)
+                self.play(stream, lines)
+                shown = listener.next("notification")
+                self.assertEqual(shown["payload"], {"aps": {}})
+                self.assertEqual(shown["id"], "00112233445566778899aabbccddeeff")
+                self.assertTrue(shown["stored"] and shown["priority"] == 5)
+                self.assertEqual(listener.next("ended")["cause"], "goodbye")
+
+    def play(self, stream, lines):
+        for line in lines:
+            side, _, digits = line.partition(" ")
+            expected = bytes.fromhex(digits)
+            # The client sends no keep-alive within the test.
+            if side == "<" and not expected.startswith(b"\x0d"):
+                stream.sendall(expected)
+            elif side == ">" and not expected.startswith(b"\x0c"):
+                found = b""
+                while len(found) < len(expected):
+                    found += stream.recv(len(expected) - len(found))
+                self.assertEqual(found.hex(), expected.hex(), line)
+
+
+@unittest.skipUnless(APUS, "APUS names no program")
+class LiveTests(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.data = pathlib.Path(folder.name), pathlib.Path(folder.name) / "data"
+        self.authority = self.apus("init", "--name", "localhost", "--topic", TOPIC)["authority_file"]
+        self.http2, self.courier = self.free_port(), self.free_port()
+        self.start()
+
+    @staticmethod
+    def free_port():
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            return probe.getsockname()[1]
+
+    def apus(self, *arguments):
+        run = subprocess.run([APUS, *arguments, "--data", self.data, "--json"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        return json.loads(run.stdout.splitlines()[-1]) if run.stdout else None
+
+    def start(self):
+        others = ["http2-development", "courier-development", "gateway", "gateway-development", "feedback",
+                  "feedback-development"]
+        log = open(self.folder / "serve.log", "ab")
+        self.addCleanup(log.close)
+        self.service = subprocess.Popen(
+            [APUS, "serve", "--data", self.data, "--json", "--http2-listen", f"127.0.0.1:{self.http2}",
+             "--courier-listen", f"127.0.0.1:{self.courier}", *(f"--{name}-listen=off" for name in others)],
+            stdout=subprocess.PIPE, stderr=log, text=True)
+        self.addCleanup(self.stop)
+        self.assertIn("ready", self.service.stdout.readline())
+
+    def stop(self):
+        self.service.kill()
+        self.service.wait()
+        self.service.stdout.close()
+
+    def issue(self):
+        issued = self.apus("device", "--name", "c")
+        (self.folder / "device.pem").write_text(
+            pathlib.Path(issued["key_file"]).read_text() + pathlib.Path(issued["certificate_file"]).read_text())
+
+    def listen(self, name="device.pem", code=None):
+        return Listener(self, self.folder, self.courier, self.authority, name, code)
+
+    def send(self, token, text, *options):
+        self.apus("send", "--to", f"localhost:{self.http2}", "--token", token, "--topic", TOPIC, "--alert", text,
+                  *options)
+
+    def test_receives_and_acknowledges(self):
+        self.issue()
+        listener = self.listen()
+        token = listener.next("token")["token"]
+        self.send(token, "hello")
+        self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": "hello"}})
+        listener.stop()
+        self.send(token, "stored", "--expiration", "+1h")
+        listener = self.listen()
+        shown = listener.next("notification")
+        self.assertTrue(shown["stored"])
+        self.assertEqual(shown["payload"], {"aps": {"alert": "stored"}})
+        self.assertEqual(listener.next("token")["token"], token)
+        listener.stop()
+        # Both were acknowledged.
+        listener = self.listen()
+        listener.next("token")
+        self.send(token, "last", "--expiration", "+1h")
+        self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": "last"}})
+
+    def test_restarts(self):
+        self.issue()
+        listener = self.listen()
+        token = listener.next("token")["token"]
+        for number in range(3):
+            self.stop()
+            self.start()
+            listener.next("ended")
+            self.send(token, f"{number}", "--expiration", "+1h")
+            self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": f"{number}"}})
+
+    def test_renews_when_the_authority_is_replaced(self):
+        self.issue()
+        before = (self.folder / "device.pem").read_text()
+        self.stop()
+        self.apus("rotate", "device-authority")
+        self.start()
+        listener = self.listen()
+        # At a random moment of the seconds that the service gives.
+        listener.next("renewed", 90)
+        self.assertNotEqual((self.folder / "device.pem").read_text(), before)
+        # The service closes, and the next connection uses the new certificate.
+        listener.next("ended")
+        self.send(listener.next("token")["token"], "renewed", "--expiration", "+1h")
+        self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": "renewed"}})
+
+    def test_enrols(self):
+        code = self.apus("code")["code"]
+        listener = self.listen("own.pem", code)
+        self.assertEqual(len(listener.next("token")["token"]), 64)
+        self.assertFalse((self.folder / "own.pem.key").exists())
+        self.assertEqual((self.folder / "own.pem").stat().st_mode & 0o777, 0o600)
+
+    def test_a_retired_device_learns_it(self):
+        self.issue()
+        listener = self.listen()
+        listener.next("token")
+        subject = subprocess.run(["openssl", "x509", "-in", self.folder / "device.pem", "-noout", "-subject"],
+                                 capture_output=True, text=True).stdout
+        device = re.search(r"UID ?= ?([0-9a-f]{16})", subject)[1]
+        subprocess.run([APUS, "device", "--data", self.data, "--retire", device], check=True, capture_output=True)
+        while (cause := listener.next("ended")["cause"]) not in ("refused", "certificate"):
+            self.assertEqual(cause, "goodbye")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
