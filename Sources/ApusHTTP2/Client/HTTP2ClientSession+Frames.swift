@@ -84,20 +84,10 @@ extension HTTP2ClientSession {
       default: break
       }
     }
-    try moveWindows(to: windowBytes)
+    try unsafe windows.setInitial(windowBytes, of: streams.all)
     isReady = true
     try unsafe output.acknowledge(FrameType.settings, Span())
     sendBlocked()
-  }
-
-  /// Section 6.9.2: the windows of open streams change by the difference.
-  private func moveWindows(to bytes: Int) throws(SessionFailure) {
-    let difference = unsafe windows.setInitial(bytes)
-    guard difference != 0 else { return }
-    for response in unsafe streams.all {
-      response.record.sendWindowBytes += difference
-      try require(response.record.sendWindowBytes <= FlowWindows.largest, .flowControlError)
-    }
   }
 
   /// Section 6.8. Another GOAWAY may name an earlier stream; a later one would not bring back the streams between.

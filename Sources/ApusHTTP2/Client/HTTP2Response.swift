@@ -53,6 +53,11 @@ package enum HTTP2StreamFailure: Error, Sendable, Hashable {
     get { record.slot }
     set { record.slot = newValue }
   }
+
+  var sendWindowBytes: Int {
+    get { record.sendWindowBytes }
+    set { record.sendWindowBytes = newValue }
+  }
 }
 
 /// A request on its way, and its outcome.

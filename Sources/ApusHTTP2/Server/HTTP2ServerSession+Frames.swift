@@ -64,20 +64,9 @@ extension HTTP2ServerSession {
       default: break
       }
     }
-    try moveWindows(to: windowBytes)
+    try unsafe windows.setInitial(windowBytes, of: streams.requests)
     try unsafe output.acknowledge(FrameType.settings, Span())
     sendBlocked()
-  }
-
-  /// Section 6.9.2: the windows of open streams change by the difference. Once per frame, since a frame may contain
-  /// the setting thousands of times.
-  private func moveWindows(to bytes: Int) throws(SessionFailure) {
-    let difference = unsafe windows.setInitial(bytes)
-    guard difference != 0 else { return }
-    for request in unsafe streams.requests {
-      request.sendWindowBytes += difference
-      try require(request.sendWindowBytes <= FlowWindows.largest, .flowControlError)
-    }
   }
 
   private func receivePing(_ head: FrameHead, _ payload: Span<UInt8>) throws(SessionFailure) {

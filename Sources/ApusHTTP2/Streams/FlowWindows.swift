@@ -33,10 +33,18 @@ struct FlowWindows: ~Copyable {
 
   // MARK: Output
 
-  /// The peer changed the initial window: those of open streams change by the returned difference (section 6.9.2).
-  mutating func setInitial(_ bytes: Int) -> Int {
-    defer { initialBytes = bytes }
-    return bytes - initialBytes
+  /// The peer changed the initial window: those of the open streams change by the difference (section 6.9.2). Once per
+  /// frame, since a frame may contain the setting thousands of times.
+  mutating func setInitial(
+    _ bytes: Int, of streams: [some SessionStream]
+  ) throws(SessionFailure) {
+    let difference = bytes - initialBytes
+    initialBytes = bytes
+    guard difference != 0 else { return }
+    for stream in streams {
+      stream.sendWindowBytes += difference
+      try require(stream.sendWindowBytes <= Self.largest, .flowControlError)
+    }
   }
 
   /// The peer accepts more.

@@ -3,6 +3,9 @@ protocol SessionStream: AnyObject {
   var streamID: Int32 { get }
   /// Its index among the session's open streams; -1 once it is closed.
   var slot: Int { get set }
+  /// Bytes of its message that the peer accepts before its next WINDOW_UPDATE; may be negative (RFC 9113, section
+  /// 6.9.2).
+  var sendWindowBytes: Int { get set }
 }
 
 /// The open streams of one connection, by number.
