@@ -22,26 +22,20 @@ def frame(kind, flags, stream, payload=b""):
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
-def literal(name, value):
-    """A field without indexing, with a new name (RFC 7541, section 6.2.2)."""
-    def text(octets):
-        assert len(octets) < 127 + 128, "needs a third octet"
-        return bytes([len(octets)] if len(octets) < 127 else [127, len(octets) - 127]) + octets
-    return b"\0" + text(name.encode()) + text(value.encode())
+def string(octets):
+    """A string without Huffman coding (RFC 7541, sections 5.1 and 5.2)."""
+    rest, length = len(octets) - 127, []
+    while rest >= 128:
+        length.append(rest % 128 + 128)
+        rest //= 128
+    return bytes([len(octets)] if len(octets) < 127 else [127, *length, rest]) + octets
 
 
 def header_block(token, path, topic):
-    # The provider token may be longer than a string of `literal`.
-    authorization = f"bearer {token}".encode()
-    size, octets = len(authorization) - 127, [127]
-    while size >= 128:
-        octets.append(size % 128 + 128)
-        size //= 128
-    octets.append(size)
-    fields = [(":method", "POST"), (":scheme", "https"), (":path", path), ("apns-topic", topic),
-              ("apns-push-type", "alert"), ("apns-expiration", "0")]
-    return (b"".join(literal(*field) for field in fields) + b"\0" + bytes([13]) + b"authorization"
-            + bytes(octets) + authorization)
+    """All fields without indexing, with new names (RFC 7541, section 6.2.2)."""
+    fields = {":method": "POST", ":scheme": "https", ":path": path, "apns-topic": topic, "apns-push-type": "alert",
+              "apns-expiration": "0", "authorization": f"bearer {token}"}
+    return b"".join(b"\0" + string(name.encode()) + string(value.encode()) for name, value in fields.items())
 
 
 class Connection:

@@ -17,30 +17,21 @@ import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE.parents[1]))
+from testing import APUS, DIALECT, ROOT, TOPIC, ServiceTests, octets, vectors
+
 BUILD = pathlib.Path(os.environ.get("BUILD", HERE.parent / "build"))
-APUS = os.environ.get("APUS")
-TOPIC = "com.example.app"
-DIALECT = "apus-courier/1"
+#: A program in front of the example, such as valgrind.
 WRAPPER = os.environ.get("WRAPPER", "").split()
-
-
-def octets(pieces):
-    found = b""
-    for word in " ".join(pieces).split():
-        digits, _, count = word.partition("*")
-        found += bytes.fromhex(digits) * int(count or 1)
-    return found
 
 
 class VectorTests(unittest.TestCase):
     def test_each(self):
-        vectors = json.loads((ROOT / "Documentation/courier-vectors.json").read_text())["vectors"]
-        vectors = [one for one in vectors if one["to"] == "device" and one.get("dialect", DIALECT) == DIALECT]
-        self.assertGreater(len(vectors), 40)
-        lines = "\n".join(octets(one["hex"]).hex() for one in vectors)
+        found = vectors("device")
+        self.assertGreater(len(found), 40)
+        lines = "\n".join(octets(one["hex"]).hex() for one in found)
         printed = subprocess.run([BUILD / "decode"], input=lines, capture_output=True, text=True, check=True).stdout
-        for vector, line in zip(vectors, printed.splitlines(), strict=True):
+        for vector, line in zip(found, printed.splitlines(), strict=True):
             with self.subTest(vector["name"]):
                 self.check(vector, line)
 
@@ -161,42 +152,7 @@ class SessionTests(unittest.TestCase):
 
 
 @unittest.skipUnless(APUS, "APUS names no program")
-class LiveTests(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder, self.data = pathlib.Path(folder.name), pathlib.Path(folder.name) / "data"
-        self.authority = self.apus("init", "--name", "localhost", "--topic", TOPIC)["authority_file"]
-        self.http2, self.courier = self.free_port(), self.free_port()
-        self.start()
-
-    @staticmethod
-    def free_port():
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            return probe.getsockname()[1]
-
-    def apus(self, *arguments):
-        run = subprocess.run([APUS, *arguments, "--data", self.data, "--json"], capture_output=True, text=True)
-        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        return json.loads(run.stdout.splitlines()[-1]) if run.stdout else None
-
-    def start(self):
-        others = ["http2-development", "courier-development", "gateway", "gateway-development", "feedback",
-                  "feedback-development"]
-        log = open(self.folder / "serve.log", "ab")
-        self.addCleanup(log.close)
-        self.service = subprocess.Popen(
-            [APUS, "serve", "--data", self.data, "--json", "--http2-listen", f"127.0.0.1:{self.http2}",
-             "--courier-listen", f"127.0.0.1:{self.courier}", *(f"--{name}-listen=off" for name in others)],
-            stdout=subprocess.PIPE, stderr=log, text=True)
-        self.addCleanup(self.stop)
-        self.assertIn("ready", self.service.stdout.readline())
-
-    def stop(self):
-        self.service.kill()
-        self.service.wait()
-        self.service.stdout.close()
-
+class LiveTests(ServiceTests, unittest.TestCase):
     def issue(self):
         issued = self.apus("device", "--name", "c")
         (self.folder / "device.pem").write_text(
@@ -205,18 +161,14 @@ class LiveTests(unittest.TestCase):
     def listen(self, name="device.pem", code=None):
         return Listener(self, self.folder, self.courier, self.authority, name, code)
 
-    def send(self, token, text, *options):
-        self.apus("send", "--to", f"localhost:{self.http2}", "--token", token, "--topic", TOPIC, "--alert", text,
-                  *options)
-
     def test_receives_and_acknowledges(self):
         self.issue()
         listener = self.listen()
         token = listener.next("token")["token"]
-        self.send(token, "hello")
+        self.push(token, "hello")
         self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": "hello"}})
         listener.stop()
-        self.send(token, "stored", "--expiration", "+1h")
+        self.push(token, "stored", "--expiration", "+1h")
         listener = self.listen()
         shown = listener.next("notification")
         self.assertTrue(shown["stored"])
@@ -226,7 +178,7 @@ class LiveTests(unittest.TestCase):
         # Both were acknowledged.
         listener = self.listen()
         listener.next("token")
-        self.send(token, "last", "--expiration", "+1h")
+        self.push(token, "last", "--expiration", "+1h")
         self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": "last"}})
 
     def test_restarts(self):
@@ -237,7 +189,7 @@ class LiveTests(unittest.TestCase):
             self.stop()
             self.start()
             listener.next("ended")
-            self.send(token, f"{number}", "--expiration", "+1h")
+            self.push(token, f"{number}", "--expiration", "+1h")
             self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": f"{number}"}})
 
     def test_renews_when_the_authority_is_replaced(self):
@@ -252,7 +204,7 @@ class LiveTests(unittest.TestCase):
         self.assertNotEqual((self.folder / "device.pem").read_text(), before)
         # The service closes, and the next connection uses the new certificate.
         listener.next("ended")
-        self.send(listener.next("token")["token"], "renewed", "--expiration", "+1h")
+        self.push(listener.next("token")["token"], "renewed", "--expiration", "+1h")
         self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": "renewed"}})
 
     def test_enrols(self):
@@ -269,7 +221,7 @@ class LiveTests(unittest.TestCase):
         subject = subprocess.run(["openssl", "x509", "-in", self.folder / "device.pem", "-noout", "-subject"],
                                  capture_output=True, text=True).stdout
         device = re.search(r"UID ?= ?([0-9a-f]{16})", subject)[1]
-        subprocess.run([APUS, "device", "--data", self.data, "--retire", device], check=True, capture_output=True)
+        self.retire(device)
         while (cause := listener.next("ended")["cause"]) not in ("refused", "certificate"):
             self.assertEqual(cause, "goodbye")
 

@@ -2,69 +2,30 @@
 
 import asyncio
 import json
-import os
 import pathlib
-import socket
 import subprocess
-import tempfile
+import sys
 import unittest
 from unittest import mock
 
 from apus_device import Client, EnrolmentRefused, Identity, Refused, Service, Status, TokenRefused, enrol
 
-APUS = os.environ.get("APUS")
-TOPIC = "com.example.app"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from testing import APUS, TOPIC, ServiceTests
 
 
 @unittest.skipUnless(APUS, "APUS names no program")
-class LiveTests(unittest.IsolatedAsyncioTestCase):
+class LiveTests(ServiceTests, unittest.IsolatedAsyncioTestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.data = self.folder / "data"
-        created = self.apus("init", "--name", "localhost", "--topic", TOPIC)
-        self.http2, self.courier = free_port(), free_port()
-        self.service = Service("localhost", created["authority_file"], self.courier)
-        self.start()
-
-    def apus(self, *arguments):
-        run = subprocess.run(
-            [APUS, *arguments, "--data", self.data, "--json"], capture_output=True, text=True, timeout=60)
-        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        lines = run.stdout.splitlines()
-        return json.loads(lines[-1]) if lines else None
-
-    def start(self, *options):
-        others = [f"--{name}-listen=off" for name in ["http2-development", "courier-development", "gateway",
-                                                      "gateway-development", "feedback", "feedback-development"]]
-        log = open(self.folder / "serve.log", "ab")
-        self.addCleanup(log.close)
-        self.process = subprocess.Popen(
-            [APUS, "serve", "--data", self.data, "--json", "--http2-listen", f"127.0.0.1:{self.http2}",
-             "--courier-listen", f"127.0.0.1:{self.courier}", *others, *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
-        self.addCleanup(self.stop)
-        self.assertIn("ready", self.process.stdout.readline())
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
+        super().setUp()
+        self.service = Service("localhost", self.authority, self.courier)
 
     def identity(self):
         issued = self.apus("device", "--name", "python")
         return Identity.join(self.folder / "device.pem", issued["certificate_file"], issued["key_file"])
 
     async def send(self, token, text, *options):
-        return await asyncio.to_thread(
-            self.apus, "send", "--to", f"localhost:{self.http2}", "--token", token, "--topic", TOPIC, "--alert", text,
-            *options)
+        return await asyncio.to_thread(self.push, token, text, *options)
 
     def client(self, identity, **options):
         return Client(self.service, identity, [TOPIC], state=self.folder / "state.json", **options)
@@ -176,9 +137,7 @@ class LiveTests(unittest.IsolatedAsyncioTestCase):
         identity = self.identity()
         async with self.client(identity) as client:
             await client.token(TOPIC)
-            await asyncio.to_thread(
-                subprocess.run, [APUS, "device", "--data", self.data, "--retire", identity.device], check=True,
-                capture_output=True)
+            await asyncio.to_thread(self.retire, identity.device)
             with self.assertRaisesRegex(Refused, "retired"):
                 await self.next(client)
 

@@ -1,23 +1,14 @@
 """The vectors of the protocol (Documentation/courier-vectors.json), for the device's end."""
 
-import json
 import pathlib
 import re
+import sys
 import unittest
 
 from apus_device import frames, messages
 
-PATH = pathlib.Path(__file__).resolve().parents[3] / "Documentation/courier-vectors.json"
-VECTORS = json.loads(PATH.read_text())["vectors"]
-OWN_DIALECT = "apus-courier/1"
-
-
-def octets(pieces):
-    found = b""
-    for word in " ".join(pieces).split():
-        digits, _, count = word.partition("*")
-        found += bytes.fromhex(digits) * int(count or 1)
-    return found
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from testing import octets, vectors
 
 
 def named(text):
@@ -65,15 +56,14 @@ class Decoding(unittest.TestCase):
 
     def test_each(self):
         count = 0
-        for vector in VECTORS:
-            if vector["to"] == "device" and vector.get("dialect", OWN_DIALECT) == OWN_DIALECT:
-                with self.subTest(vector["name"]):
-                    self.check(vector)
-                    count += 1
+        for vector in vectors("device"):
+            with self.subTest(vector["name"]):
+                self.check(vector)
+                count += 1
         self.assertGreater(count, 40)
 
     def test_in_pieces(self):
-        good = [v for v in VECTORS if v["to"] == "device" and "error" not in v]
+        good = [vector for vector in vectors("device", dialect=None) if "error" not in vector]
         stream = b"".join(octets(v["hex"]) for v in good)
         whole = list(frames.Decoder().feed(stream))
         decoder, parts = frames.Decoder(), []
@@ -115,10 +105,8 @@ class Encoding(unittest.TestCase):
 
     def test_each(self):
         seen = set()
-        for vector in VECTORS:
-            if vector["to"] != "service" or "decoded" not in vector or not vector.get("canonical", True):
-                continue
-            if vector.get("dialect", OWN_DIALECT) != OWN_DIALECT or vector.get("stage") == "skipped":
+        for vector in vectors("service"):
+            if "decoded" not in vector or not vector.get("canonical", True):
                 continue
             encoded = self.encoded(vector["decoded"])
             if encoded is None:
