@@ -5,8 +5,9 @@
 #include <curl/curl.h>
 #include <stddef.h>
 
-// libcurl, loaded at its first use: it brings over twenty libraries, which would take a third of a start although most
-// processes never call it. Its functions take options and return information through "...", which Swift cannot call.
+// libcurl, loaded at its first use: it brings over twenty libraries, a third of the dynamic linker's work at a start,
+// although most processes never call it. Its functions take options and return information through "...", which Swift
+// cannot call.
 
 /// Loads and initializes libcurl. Call it once, before every other function. NULL: it is ready; otherwise why not, in
 /// static memory.
