@@ -72,7 +72,7 @@ package final class DeviceConnection: SocketHandler {
     case open
     /// Our side is shut down; further data from the service is read and discarded.
     case lingering
-    /// Waits until it is time to reconnect.
+    /// Waits until it is time to reconnect; after a final reason, until it is started or stopped.
     case waiting
   }
 
@@ -143,8 +143,14 @@ package final class DeviceConnection: SocketHandler {
 
   // MARK: Operations
 
-  /// Connects, and reconnects whenever the connection ends.
-  package func start() { shared.turn(self) { isWanted = true } }
+  /// Connects, and reconnects whenever the connection ends, until `stop()` or a final reason such as the device's
+  /// retirement; then it can be started again.
+  package func start() {
+    shared.turn(self) {
+      isWanted = true
+      if stage == .waiting, stageDeadline == nil { attempt() }
+    }
+  }
 
   /// Ends the connection after all pending output, and does not reconnect.
   package func stop() { shared.turn(self) { isWanted = false } }
@@ -231,10 +237,11 @@ package final class DeviceConnection: SocketHandler {
 
   // MARK: The end of a connection
 
-  /// The connection or attempt has ended; the next one follows after a wait.
+  /// The connection or attempt has ended; the next one follows after a wait, unless waiting does not help.
   func end(_ reason: DeviceDisconnection) {
     guard stage != .idle, stage != .waiting else { return }
     if stage == .lingering { return finishLeaving() }
+    let isFinal = reason.isFinal(afterHandshake: stage == .open)
     let wasGood = connectedAtMilliseconds.map { now - $0 }
     if wasGood != nil { sessionPatience.connected() }
     hangUp(keepsSession: wasGood != nil || sessionPatience.failed(reason))
@@ -243,11 +250,11 @@ package final class DeviceConnection: SocketHandler {
         ?? backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
     (minimumWaitMilliseconds, reconnectMilliseconds) = (0, nil)
     stage = .waiting
-    stageDeadline = now + wait
+    if !isFinal { stageDeadline = now + wait }
     let said = goodbye.map { DeviceDisconnection.goodbye(reason: $0) }
     goodbye = nil
     delegate?.deviceConnection(
-      self, disconnected: said ?? reason, retryMilliseconds: isWanted ? wait : nil)
+      self, disconnected: said ?? reason, retryMilliseconds: isWanted && !isFinal ? wait : nil)
   }
 
   /// Releases the socket, and keeps what the next connection can use.
