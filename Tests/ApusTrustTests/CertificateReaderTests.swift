@@ -1,5 +1,6 @@
 import ApusModel
 import ApusRandom
+import Foundation
 import Testing
 
 @testable import ApusTrust
@@ -264,6 +265,18 @@ struct CertificateReaderTests {
     #expect(namesClient(sequence(server)) == false)
     #expect(namesClient(sequence()) == nil)
     #expect(Parts.reading { $0.extensions = [] }?.namesClientAuth == false)
+  }
+
+  @Test("The authorities of the system are read as OpenSSL reads them")
+  func systemAuthorities() throws {
+    let text = try String(contentsOfFile: "/etc/ssl/certs/ca-certificates.crt", encoding: .utf8)
+    let blocks = PEM.blocks(of: text)
+    #expect(blocks.count > 50)
+    for block in blocks {
+      let certificate = try Certificate(der: block.der.span)
+      expectAgreement(certificate)
+      #expect(certificate.isAuthority || certificate.extensions.isEmpty)
+    }
   }
 
   @Test("Whatever is changed in a certificate, OpenSSL reads the same or more")
