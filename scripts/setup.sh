@@ -11,13 +11,14 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# Each package with the reason that is printed when it has to be installed. libssl-dev and the five after it bring
+# Each package with the reason that is printed when it has to be installed. libssl-dev and the six after it bring
 # the headers that the module maps in Sources/C* name; pkg-config is how the Swift package manager finds them.
 build_packages=(
   "libssl-dev:TLS, certificates, provider tokens"
   "libuv1-dev:event loop, timers"
   "librocksdb-dev:the durable store"
   "g++:the C++ headers that its logger needs"
+  "libsystemd-dev:the agent's way to the session bus and the journal"
   "libmicrohttpd-dev:the administration's HTTP server"
   "libcurl4-openssl-dev:the commands' way to a service elsewhere"
   "pkg-config:how the build finds those libraries"
@@ -39,6 +40,10 @@ test_packages=(
   "chromium-driver:lets tests and scripts/screenshots drive it"
   "fonts-dejavu-core:what it writes with"
   "fonts-noto-color-emoji:the emoji in pushes"
+  "dbus:the session bus on which the agent shows notifications"
+  "dunst:shows them"
+  "xvfb:the screen on which it does"
+  "imagemagick:takes a picture of that"
 )
 allocations_packages=(
   "nghttp2-client:h2load, the load"
@@ -130,12 +135,12 @@ as_root() {
 # Without apt there is nothing to install with; a machine that has the libraries all the same may go on.
 without_apt() {
   local module absent=()
-  for module in openssl libuv rocksdb libmicrohttpd libcurl; do
+  for module in openssl libuv rocksdb libmicrohttpd libcurl libsystemd; do
     pkg-config --exists "$module" 2>/dev/null || absent+=("$module")
   done
   [ ${#absent[@]} = 0 ] || die \
     "this is not a Debian system (no dpkg-query and apt-get), and pkg-config does not find: ${absent[*]}" \
-    "Install the development packages of OpenSSL 3, libuv, RocksDB, libmicrohttpd and libcurl in" \
+    "Install the development packages of OpenSSL 3, libuv, RocksDB, libmicrohttpd, libcurl and libsystemd in" \
     "your system's own way, or use Debian 12, for which this script does it."
 }
 
