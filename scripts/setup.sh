@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that a machine can build (`build`), test (`test`), package (`package`, `image`) or benchmark (`bench`)
-# Apus, count its allocations (`allocations`), or test its alerts and its dashboard (`monitoring`) or the renewal of
-# certificates (`certbot`).
+# Apus, count its allocations (`allocations`), or test its alerts and its dashboard (`monitoring`), the renewal of
+# certificates (`certbot`) or the agent on bad days (`agent`).
 #
-#   scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot
+#   scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot|agent
 #
 # Where nothing is missing it prints nothing, changes nothing and is done in a tenth of a second, so every target of
 # the Makefile may call it. Installed packages are looked up with dpkg-query, which needs neither network nor root.
@@ -70,6 +70,12 @@ image_packages=(
 monitoring_packages=(
   "prometheus:scrapes a service (Debian starts it on port 9090 as well; nothing here uses that one)"
   "python3:compares what it has with rules and dashboard"
+)
+agent_packages=(
+  "iproute2:makes networks for the agent"
+  "nftables:the NAT that forgets"
+  "strace:counts what the agent does at rest"
+  "python3:runs the shows"
 )
 certbot_packages=(
   "certbot:gets and renews certificates (Debian has it renew twice a day; without certificates that does nothing)"
@@ -248,12 +254,15 @@ monitoring)
 certbot)
   install_packages "${certbot_packages[@]}"
   ;;
+agent)
+  install_packages "${agent_packages[@]}"
+  ;;
 bench)
   check_toolchain
   install_packages "${build_packages[@]}" "${bench_packages[@]}"
   ;;
 *)
   die "unknown argument '${1-}'." \
-    "Usage: scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot"
+    "Usage: scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot|agent"
   ;;
 esac

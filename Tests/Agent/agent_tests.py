@@ -339,8 +339,10 @@ class Screen:
         return {**os.environ, **self.environment}
 
     def start_dunst(self):
+        with open(f"{self.folder}/dunstrc", "w", encoding="utf-8") as file:
+            file.write("[global]\nmarkup = full\nfont = DejaVu Sans 11\nwidth = 400\noffset = 20x20\n")
         self.dunst = subprocess.Popen(
-            AS_NOBODY + ["dunst", "-config", "/dev/null"], env=self.all(), stderr=subprocess.DEVNULL)
+            AS_NOBODY + ["dunst", "-config", f"{self.folder}/dunstrc"], env=self.all(), stderr=subprocess.DEVNULL)
         self.processes.append(self.dunst)
 
     def dunstctl(self, *arguments):
@@ -402,7 +404,7 @@ class ShowTests(Case):
         screen.dunstctl("action", "0")
         wait_for("action", lambda: lines(chosen) == [f"default {first}"])
         self.assertEqual([entry[1:] for entry in screen.shown()],
-                         [("Chat", "Küche", "Ann schreibt: <b>eins</b> & mehr")])
+                         [("Chat", "Küche", "Ann schreibt: &lt;b&gt;eins&lt;/b&gt; &amp; mehr")])
         # The same collapse id replaces; another one does not. A background push shows nothing.
         second = self.service.send(token, alert("zwei"), "--collapse-id", "b")
         self.assertIn("shown as", agent.outcome(second))
@@ -412,7 +414,7 @@ class ShowTests(Case):
             token, {"aps": {"content-available": 1}}, "--push-type", "background", "--priority", "5")
         self.assertEqual(agent.outcome(silent), "nothing to do")
         self.assertEqual([entry[3] for entry in screen.shown()][:2],
-                         ["Ann schreibt: drei", "Ann schreibt: <b>eins</b> & mehr"])
+                         ["Ann schreibt: drei", "Ann schreibt: &lt;b&gt;eins&lt;/b&gt; &amp; mehr"])
         said = ""
         while "count-visible" not in said:
             said += badges.stdout.readline()

@@ -5,6 +5,7 @@
 Each show prints what it did and what it measured, and fails if a notification was lost or a command ran twice.
 """
 
+import concurrent.futures
 import os
 import random
 import re
@@ -191,15 +192,17 @@ def nat():
 def kill():
     seed = int(os.environ.get("SEED", random.randrange(1 << 30)))
     chance = random.Random(seed)
-    service, agent, out = make(command='echo "$APUS_NOTIFICATION_ID" >> FOLDER/out; sleep 0.0$(($$ % 7))')
+    service, agent, out = make(command='echo "$APUS_NOTIFICATION_ID" >> FOLDER/out; sleep 0.$(($$ % 4))')
     token = agent.token()
     sent = []
     for _ in range(KILLS):
-        for _ in range(chance.randint(1, 4)):
-            sent.append(push(service, token, str(len(sent))))
-        time.sleep(chance.uniform(0, 0.08))
-        agent.kill()
-        agent.start()
+        # A push is answered when its command has ended, so that the kill must not wait for the answer.
+        with concurrent.futures.ThreadPoolExecutor(4) as senders:
+            pushes = [senders.submit(push, service, token, "kill") for _ in range(chance.randint(1, 4))]
+            time.sleep(chance.uniform(0, 0.2))
+            agent.kill()
+            agent.start()
+        sent += [one.result() for one in pushes]
         if chance.random() < 0.5:
             agent.connected()
     agent.connected()

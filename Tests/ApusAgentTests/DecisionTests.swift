@@ -137,7 +137,7 @@ struct DesktopNoteTests {
     #expect(note.body == "s\n&lt;i&gt; &amp; 2")
     let plain = try #require(
       try self.note(payload, rule, strings: ["MSG": "%@ & %@"], hasMarkup: false))
-    #expect(plain.body == "s\n<i> & 2")
+    #expect(plain.body == "s\n\u{2039}i> & 2")
     #expect(plain.actions == [])
   }
 

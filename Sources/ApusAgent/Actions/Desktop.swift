@@ -14,9 +14,6 @@ final class Desktop {
   private let loop: EventLoop
   private let log: Log
   private var bus: SessionBus?
-  /// Whether the server reads markup in bodies; nil: not known yet.
-  private var hasMarkup: Bool?
-  private var waiting: [() -> Void] = []
   private var shown: [(id: UInt32, arrival: Arrival)] = []
 
   init(loop: EventLoop, log: Log) {
@@ -34,13 +31,18 @@ final class Desktop {
       if let badge = presentation.badge, let desktop = rule.desktop {
         bus.setBadge(badge, desktop: desktop)
       }
-      whenKnown { [weak self] in
-        guard let self else { return }
-        let note = DesktopNote(
-          presentation, topic: arrival.topic, rule: rule, hasMarkup: hasMarkup ?? false
-        ) { unsafe access($0, R_OK) == 0 }
-        guard let note else { return completion(.done("no text to show")) }
-        send(note, arrival, completion)
+      // Asked each time, because the user may start another desktop.
+      bus.askCapabilities { [weak self] result in
+        switch result {
+        case .failure(let fault): completion(.again(fault.problem))
+        case .success(let capabilities):
+          let note = DesktopNote(
+            presentation, topic: arrival.topic, rule: rule,
+            hasMarkup: capabilities.contains("body-markup")
+          ) { unsafe access($0, R_OK) == 0 }
+          guard let note else { return completion(.done("no text to show")) }
+          self?.send(note, arrival, completion)
+        }
       }
     } catch {
       completion(.again(error.problem))
@@ -87,29 +89,13 @@ final class Desktop {
     }
     bus.onClosed = { [weak self] id in self?.shown.removeAll { $0.id == id } }
     bus.onEnd = { [weak self] reason in self?.ended(reason) }
-    bus.askCapabilities { [weak self] result in
-      guard let self else { return }
-      // Without an answer nothing is known; the notification itself then tells why.
-      hasMarkup = (try? result.get())?.contains("body-markup") ?? false
-      let waiting = waiting
-      self.waiting = []
-      for body in waiting { body() }
-    }
     return bus
-  }
-
-  private func whenKnown(_ body: @escaping () -> Void) {
-    if hasMarkup == nil { waiting.append(body) } else { body() }
   }
 
   private func ended(_ reason: String) {
     log(.warning, "the session bus has gone", .text("reason", reason))
     bus = nil
-    hasMarkup = nil
     shown = []
-    let waiting = waiting
-    self.waiting = []
-    for body in waiting { body() }
   }
 
   // MARK: Texts

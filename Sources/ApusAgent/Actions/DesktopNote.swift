@@ -32,7 +32,7 @@ struct DesktopNote: Sendable, Equatable {
     let title = shown.title.flatMap { $0.isEmpty ? nil : $0 }
     summary = title ?? application
     let lines = [shown.subtitle, shown.body].compactMap { $0 }.filter { !$0.isEmpty }
-    body = lines.map { hasMarkup ? Self.escaped($0) : $0 }.joined(separator: "\n")
+    body = lines.map { hasMarkup ? Self.escaped($0) : Self.disarmed($0) }.joined(separator: "\n")
     badge = shown.badge
     if rule.onAction != nil {
       actions += ["default", shown.actionTitle ?? ""]
@@ -82,6 +82,11 @@ struct DesktopNote: Sendable, Equatable {
       }
     }
     return escaped
+  }
+
+  /// For a server that says that it reads no markup. Some read it all the same, and the others would show an escape.
+  static func disarmed(_ text: String) -> String {
+    String(text.map { $0 == "<" ? "\u{2039}" : $0 })
   }
 
   static func == (left: DesktopNote, right: DesktopNote) -> Bool {
