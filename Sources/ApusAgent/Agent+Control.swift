@@ -72,7 +72,7 @@ extension Agent: ControlHost {
       isConfigured
       ? permissions.mayRead(topic, client.user) : permissions.mayRegister(topic, client.user)
     guard isAllowed else {
-      log(.warning, "registration refused", .text("topic", topic), .number("user", client.user))
+      log(.debug, "registration refused", .text("topic", topic), .number("user", client.user))
       throw Self.refusal(client, topic)
     }
     if !isConfigured, try registrations.add(topic, user: client.user) {
@@ -81,7 +81,9 @@ extension Agent: ControlHost {
       useRules()
     }
     if tokens[topic] != nil { return registered(topic) }
-    tokenWaiters[topic, default: []].append(client)
+    if tokenWaiters[topic]?.contains(where: { $0 === client }) != true {
+      tokenWaiters[topic, default: []].append(client)
+    }
     updateConnection()
     return nil
   }

@@ -12,6 +12,8 @@ struct RunCommand {
 
   func run() throws(CommandFailure) {
     let configuration = try invocation.readConfiguration()
+    // libuv's threads only look up host names, one after the other; each thread costs memory.
+    unsafe setenv("UV_THREADPOOL_SIZE", "1", 0)
     var log = Log(minimumLevel: level)
     log.hasPriorities = Log.isJournal(System.environment)
     let loop = EventLoop(name: "agent")

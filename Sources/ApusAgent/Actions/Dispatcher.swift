@@ -60,10 +60,13 @@ final class Dispatcher {
     desktop.onAction = { [weak self] topic, action in self?.runAction(topic, action) }
   }
 
-  /// Replaces the rules. Open notifications go on by their old ones.
+  /// Replaces the rules. Open notifications go on by their old ones, unless nobody can read them any more.
   func use(_ rules: [TopicRule], commandLimit: Int) {
     self.rules = Dictionary(rules.map { ($0.topic, $0) }) { first, _ in first }
     queue.limit = commandLimit
+    for (id, delivery) in deliveries where self.rules[delivery.rule.topic] == nil {
+      ended(.forward, of: id, .failed("the topic was given up"))
+    }
     startCommands()
   }
 

@@ -39,7 +39,7 @@ extension AgentConfiguration {
         "For a fixed interval give both the same value.")
     }
     commandLimit = try main.integer("commands", 1...256) ?? 8
-    rememberedCount = try main.integer("remember", 64...1_000_000) ?? 4096
+    rememberedCount = try main.integer("remember", 512...1_000_000) ?? 4096
     try main.finish()
     for section in file.sections.dropFirst() {
       var reader = SectionReader(file, section)
