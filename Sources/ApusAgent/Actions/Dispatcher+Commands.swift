@@ -22,12 +22,14 @@ extension Dispatcher {
     let id = arrival.id
     let started = DeliveryRecord.start(
       id, arrival.topic, seconds: EventLoop.wallClockMilliseconds() / 1000)
+    let output = openOutput(of: arrival.topic)
+    defer { closeOutput(output) }
     do throws(AgentFault) {
       let process = try CommandProcess(
         CommandProcess.Setup(
           words: rule.words, directory: rule.directory, account: try account(rule.user),
           variables: arrival.variables, input: arrival.payload,
-          timeoutSeconds: rule.timeoutSeconds, output: output(of: arrival.topic),
+          timeoutSeconds: rule.timeoutSeconds, output: output,
           record: (file.descriptor, started, DeliveryRecord.again(id))), loop: loop
       ) { [weak self] in self?.commandEnded(id, $0) }
       file.learn(started)
@@ -68,26 +70,28 @@ extension Dispatcher {
     return account
   }
 
-  /// Where a topic's commands write: a stream of the journal that bears its name, or standard error.
-  private func output(of topic: String) -> Int32 {
+  /// Where a command of a topic writes: a stream of the journal that bears its name, or standard error. A stream of its
+  /// own, so that the journal ends its last line with it.
+  private func openOutput(of topic: String) -> Int32 {
     guard log.hasPriorities else { return STDERR_FILENO }
-    if let known = outputs[topic] { return known }
     let stream = unsafe sd_journal_stream_fd("apus-agent/\(topic)", LOG_INFO, 0)
-    guard stream >= 0 else { return STDERR_FILENO }
-    outputs[topic] = stream
-    return stream
+    return stream >= 0 ? stream : STDERR_FILENO
   }
+
+  private func closeOutput(_ output: Int32) { if output != STDERR_FILENO { close(output) } }
 
   /// The user chose an action of a notification on the desktop.
   func runAction(_ arrival: Arrival, _ action: String) {
     guard mayStart, let words = rules[arrival.topic]?.show?.onAction else { return }
     let key = "\(arrival.id) \(action)"
+    let output = openOutput(of: arrival.topic)
+    defer { closeOutput(output) }
     do throws(AgentFault) {
       commands[key] = try CommandProcess(
         CommandProcess.Setup(
           words: words, directory: "/", account: nil,
           variables: arrival.variables + [("APUS_NOTIFICATION_ACTION", action)],
-          input: arrival.payload, timeoutSeconds: 60, output: output(of: arrival.topic),
+          input: arrival.payload, timeoutSeconds: 60, output: output,
           record: nil), loop: loop
       ) { [weak self] _ in
         guard let self else { return }

@@ -44,7 +44,6 @@ final class Dispatcher {
   private(set) var deliveries: [String: Delivery] = [:]
   var queue: CommandQueue
   var commands: [String: CommandProcess] = [:]
-  var outputs: [String: Int32] = [:]
   private var retries: [(dueMilliseconds: UInt64, id: String, action: ActionSet)] = []
   private var timer: LoopTimer?
   private var isStopping = false
@@ -110,7 +109,7 @@ final class Dispatcher {
     return .hold
   }
 
-  /// The command had started when an earlier agent was killed, so that nobody knows how it ended.
+  /// The command had started when an earlier agent was killed: its result is unknown.
   private func interrupted(_ delivery: Delivery) {
     let runsAgain = delivery.rule.run?.afterKill == .runAgain
     log(

@@ -20,7 +20,7 @@ package struct KeepAliveSearch: Sendable, Equatable {
     isSettled = bounds.minimumSeconds == bounds.maximumSeconds
   }
 
-  /// Continues with what was found before.
+  /// Continues from an earlier result.
   package init(bounds: KeepAliveBounds, answeredSeconds: Int, lostSeconds: Int?) {
     self.init(bounds: bounds)
     guard !isSettled, answeredSeconds >= bounds.minimumSeconds else { return }

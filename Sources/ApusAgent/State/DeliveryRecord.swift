@@ -1,4 +1,4 @@
-/// What became of notifications, as lines of a file that only grows between two compactions.
+/// How notifications ended, as lines of a file that only grows between two compactions.
 ///
 /// | line | written |
 /// | --- | --- |
