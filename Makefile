@@ -31,6 +31,7 @@ WALKS ?= 1000
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst restart clean setup
+.PHONY: agent-shows
 .PHONY: bench allocations install install-files package package-test image image-test monitoring-test certbot-test
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
@@ -93,6 +94,10 @@ burst: release ## Send 10,000 notifications at once to a connected device, in ma
 
 restart: release ## Restart the service under load: no request may be refused (TIMES=5)
 	Tests/Crash/restart.py --times $(TIMES)
+
+# In network namespaces, and so as root. The NAT takes half an hour.
+agent-shows: release ## Suspend the agent, take its network, kill it and so on (SHOWS="suspend network nat kill rest")
+	Tests/Agent/run.sh $(SHOWS)
 
 bench: release ## Compare everything with its yardstick, or some rows (ROWS="idle ingest.stored", ARGUMENTS=...)
 	@scripts/setup.sh test

@@ -32,6 +32,7 @@ let package = Package(
   name: "apus",
   products: [
     .executable(name: "apus", targets: ["apus"]),
+    .executable(name: "apus-agent", targets: ["apus-agent"]),
     .executable(name: "apus-bench", targets: ["apus-bench"]),
     .library(name: "ApusModel", targets: ["ApusModel"]),
     .library(name: "ApusClient", targets: ["ApusClient"]),
@@ -44,6 +45,10 @@ let package = Package(
     .systemLibrary(name: "CRocksDB", pkgConfig: "rocksdb", providers: [.apt(["librocksdb-dev"])]),
     .systemLibrary(
       name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+    .systemLibrary(
+      name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+    // Starting commands with the rights of a user, and what the kernel says of networks and clocks.
+    .target(name: "CAgent"),
     // Loads libcurl when it is needed, so that no product links it.
     .target(name: "CCurl"),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
@@ -108,6 +113,13 @@ let package = Package(
     layer(
       "ApusDevice",
       ["ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop"]),
+    // The daemon of a Linux machine. It must not depend on what only a service needs.
+    layer(
+      "ApusAgent",
+      [
+        "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog", "ApusDevice",
+        "CAgent", "CSystemd",
+      ]),
     layer(
       "ApusTesting",
       [
@@ -132,6 +144,10 @@ let package = Package(
         "ApusWeb", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
         "ApusClient", "ApusDevice", "ApusDev", "ApusWebhooks",
       ],
+      swiftSettings: strict),
+    .executableTarget(
+      name: "apus-agent",
+      dependencies: ["ApusAgent", "ApusCommand", "ApusWire", "ApusLoop", "ApusLog"],
       swiftSettings: strict),
     .executableTarget(
       name: "apus-bench",
@@ -226,6 +242,10 @@ let package = Package(
     tests("SimulationTests", ["ApusTesting"]),
     .testTarget(
       name: "ApusBenchTests", dependencies: ["apus-bench", "ApusCommand", "ApusModel"],
+      swiftSettings: common),
+    .testTarget(
+      name: "ApusAgentTests",
+      dependencies: ["ApusAgent", "ApusLoop", "ApusWire", "apus", "apus-agent"],
       swiftSettings: common),
     tests("TidyTests", ["ApusModel"]),
   ],

@@ -24,7 +24,7 @@ esac
 # put MODE FILE PATH: installs one file.
 put() { install -D -m "$1" "$2" "$root$3"; }
 
-for program in apus apus-bench; do
+for program in apus apus-agent apus-bench; do
   [ -x "$bin/$program" ] || {
     echo "install: there is no $bin/$program: run 'make release' first." >&2
     exit 1
@@ -41,7 +41,7 @@ done
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
-for program in apus apus-bench; do
+for program in apus apus-agent apus-bench; do
   "$bin/$program" man >"$made/$program.1"
   put 644 "$made/$program.1" "$prefix/share/man/man1/$program.1"
 done
@@ -50,12 +50,17 @@ put 644 "$made/bash" "$prefix/share/bash-completion/completions/apus"
 put 644 "$made/zsh" "$zsh/_apus"
 put 644 "$made/fish" "$prefix/share/fish/vendor_completions.d/apus.fish"
 
-for unit in apus.service apus.socket apus@.service; do
-  sed "s#/usr/bin/apus#$prefix/bin/apus#; s#/etc/apus#$sysconfdir/apus#g" "Packaging/systemd/$unit" >"$made/$unit"
-  put 644 "$made/$unit" "$units/$unit"
+for unit in apus.service apus.socket apus@.service apus-agent.service user/apus-agent.service; do
+  sed "s#/usr/bin/apus#$prefix/bin/apus#; s#/etc/apus#$sysconfdir/apus#g" "Packaging/systemd/$unit" >"$made/unit"
+  case $unit in
+  user/*) put 644 "$made/unit" "$prefix/lib/systemd/$unit" ;;
+  *) put 644 "$made/unit" "$units/$unit" ;;
+  esac
 done
 put 755 Packaging/container/health "$prefix/lib/apus/health"
 put 644 Packaging/sysusers.conf "$prefix/lib/sysusers.d/apus.conf"
+put 644 Packaging/apus-agent-sysusers.conf "$prefix/lib/sysusers.d/apus-agent.conf"
+put 644 Examples/agent.conf "$prefix/share/doc/apus-agent/examples/agent.conf"
 for example in Packaging/prometheus/apus.rules.yml Documentation/grafana.json; do
   put 644 "$example" "$prefix/share/doc/apus/examples/${example##*/}"
 done

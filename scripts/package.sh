@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the Debian packages `apus`, `apus-bench` and their debug symbols in .build/package.
+# Makes the Debian packages `apus`, `apus-agent`, `apus-bench` and their debug symbols in .build/package.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that a machine can build (`build`), test (`test`), package (`package`, `image`) or benchmark (`bench`)
-# Apus, count its allocations (`allocations`), or test its alerts and its dashboard (`monitoring`) or the renewal of
-# certificates (`certbot`).
+# Apus, count its allocations (`allocations`), or test its alerts and its dashboard (`monitoring`), the renewal of
+# certificates (`certbot`) or the agent on bad days (`agent`).
 #
-#   scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot
+#   scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot|agent
 #
 # Where nothing is missing it prints nothing, changes nothing and is done in a tenth of a second, so every target of
 # the Makefile may call it. Installed packages are looked up with dpkg-query, which needs neither network nor root.
@@ -11,13 +11,14 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# Each package with the reason that is printed when it has to be installed. libssl-dev and the five after it bring
+# Each package with the reason that is printed when it has to be installed. libssl-dev and the six after it bring
 # the headers that the module maps in Sources/C* name; pkg-config is how the Swift package manager finds them.
 build_packages=(
   "libssl-dev:TLS, certificates, provider tokens"
   "libuv1-dev:event loop, timers"
   "librocksdb-dev:the durable store"
   "g++:the C++ headers that its logger needs"
+  "libsystemd-dev:the agent's way to the session bus and the journal"
   "libmicrohttpd-dev:the administration's HTTP server"
   "libcurl4-openssl-dev:the commands' way to a service elsewhere"
   "pkg-config:how the build finds those libraries"
@@ -39,6 +40,10 @@ test_packages=(
   "chromium-driver:lets tests and scripts/screenshots drive it"
   "fonts-dejavu-core:what it writes with"
   "fonts-noto-color-emoji:the emoji in pushes"
+  "dbus:the session bus on which the agent shows notifications"
+  "dunst:shows them"
+  "xvfb:the screen on which it does"
+  "imagemagick:takes a picture of that"
 )
 allocations_packages=(
   "nghttp2-client:h2load, the load"
@@ -65,6 +70,12 @@ image_packages=(
 monitoring_packages=(
   "prometheus:scrapes a service (Debian starts it on port 9090 as well; nothing here uses that one)"
   "python3:compares what it has with rules and dashboard"
+)
+agent_packages=(
+  "iproute2:makes networks for the agent"
+  "nftables:the NAT that forgets"
+  "strace:counts what the agent does at rest"
+  "python3:runs the shows"
 )
 certbot_packages=(
   "certbot:gets and renews certificates (Debian has it renew twice a day; without certificates that does nothing)"
@@ -130,12 +141,12 @@ as_root() {
 # Without apt there is nothing to install with; a machine that has the libraries all the same may go on.
 without_apt() {
   local module absent=()
-  for module in openssl libuv rocksdb libmicrohttpd libcurl; do
+  for module in openssl libuv rocksdb libmicrohttpd libcurl libsystemd; do
     pkg-config --exists "$module" 2>/dev/null || absent+=("$module")
   done
   [ ${#absent[@]} = 0 ] || die \
     "this is not a Debian system (no dpkg-query and apt-get), and pkg-config does not find: ${absent[*]}" \
-    "Install the development packages of OpenSSL 3, libuv, RocksDB, libmicrohttpd and libcurl in" \
+    "Install the development packages of OpenSSL 3, libuv, RocksDB, libmicrohttpd, libcurl and libsystemd in" \
     "your system's own way, or use Debian 12, for which this script does it."
 }
 
@@ -243,12 +254,15 @@ monitoring)
 certbot)
   install_packages "${certbot_packages[@]}"
   ;;
+agent)
+  install_packages "${agent_packages[@]}"
+  ;;
 bench)
   check_toolchain
   install_packages "${build_packages[@]}" "${bench_packages[@]}"
   ;;
 *)
   die "unknown argument '${1-}'." \
-    "Usage: scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot"
+    "Usage: scripts/setup.sh build|test|allocations|bench|package|image|monitoring|certbot|agent"
   ;;
 esac

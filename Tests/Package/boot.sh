@@ -2,7 +2,9 @@
 # What systemd does with the installed service: the only service of a booted system, which turns itself off after this.
 # Prints a line for each step, and "passed" as the last one. Runs as root inside that system; see run.sh.
 set -euo pipefail
-trap 'echo "package test: line $LINENO failed"; journalctl --unit=apus --no-pager | tail -n 30' ERR
+# Also for what fails inside of functions.
+set -E
+trap 'echo "package test: line $LINENO failed"; journalctl --unit=apus --unit=apus-agent --no-pager | tail -n 30' ERR
 cd "$(mktemp -d)"
 
 step() { printf '%s\n' "- $*"; }
@@ -45,6 +47,34 @@ grep -q "After the reload" listen.txt
 step "the journal has the log's priorities"
 journalctl --unit=apus --priority=notice --no-pager | grep -q "notice  listening"
 if journalctl --unit=apus --priority=warning --no-pager --quiet | grep notice; then false; fi
+
+step "the agent runs confined, and a command of it with the rights of its user"
+install -m 644 /var/lib/apus/authority/service.crt /etc/apus-agent/service.crt
+printf 'APUS_ENROLMENT_CODE=%s\n' "$(as_apus apus code --name machine | head -n 1)" >/etc/apus-agent/enrolment
+cat >/etc/apus-agent/agent.conf <<'CONF'
+service = localhost:5223
+authority = /etc/apus-agent/service.crt
+[topic com.example.app]
+run = /bin/sh -c "id -un; grep CapEff /proc/self/status; cat"
+user = nobody
+CONF
+apus-agent check
+systemctl start apus-agent
+systemctl is-active apus-agent
+agent_connected() { apus-agent status | grep -q "state: connected"; }
+wait_for "agent" agent_connected
+agent_token() { apus-agent tokens | grep -oE "[0-9a-f]{64}"; }
+wait_for "token of the agent" agent_token
+as_apus apus send --topic com.example.app --token "$(agent_token)" --alert "For the agent"
+agent_ran() { journalctl -t apus-agent/com.example.app --no-pager | grep -q "For the agent"; }
+wait_for "output of the command in the journal" agent_ran
+journalctl -t apus-agent/com.example.app --no-pager | grep -q "nobody"
+journalctl -t apus-agent/com.example.app --no-pager | grep -qE "CapEff:[[:space:]]*0+$"
+kill -KILL "$(systemctl show --property=MainPID --value apus-agent)"
+wait_for "agent after a kill" agent_connected
+systemctl reload apus-agent
+systemctl stop apus-agent
+systemd-analyze security apus-agent --no-pager | tail -n 1
 
 step "a service that hangs is killed and started again"
 pid=$(main_pid)

@@ -58,7 +58,7 @@ UNIT
 # /tmp is emptied at the boot.
 mv "$system/tmp/boot.sh" "$system/srv"
 inside "$system" bash -euc '
-  dpkg -i /tmp/apus_*.deb >/dev/null 2>&1
+  dpkg -i /tmp/apus_*.deb /tmp/apus-agent_*.deb >/dev/null 2>&1
   setpriv --reuid=apus --regid=apus --clear-groups apus init --data /var/lib/apus --name localhost >/dev/null
   systemctl --quiet enable apus.socket apus.service boot-test.service'
 # Without the host's systemd, which need not be running.

@@ -27,13 +27,15 @@ as_apus() { setpriv --reuid=apus --regid=apus --clear-groups "$@"; }
 
 step "the packages install; there is no Swift"
 if command -v swift; then die "this system has a toolchain"; fi
-dpkg -i apus_*.deb apus-bench_*.deb >install.log 2>&1 || {
+dpkg -i apus_*.deb apus-agent_*.deb apus-bench_*.deb >install.log 2>&1 || {
   cat install.log
   exit 1
 }
 [ "$(apus version)" = "apus $(dpkg-query -W -f '${Version}' apus | sed 's/-.*//')" ] || die "$(apus version)"
 getent passwd apus >/dev/null || die "there is no user apus"
 [ -s /usr/share/man/man1/apus.1.gz ] && [ -s /usr/share/man/man1/apus-bench.1.gz ] || die "manual pages are missing"
+[ -s /usr/share/man/man1/apus-agent.1.gz ] && getent passwd apus-agent >/dev/null || die "the agent is incomplete"
+if ldd /usr/bin/apus-agent | grep -E "rocksdb|curl|microhttpd"; then die "the agent links what only a service needs"; fi
 bash -n /usr/share/bash-completion/completions/apus
 for example in apus.rules.yml grafana.json; do
   [ -s "/usr/share/doc/apus/examples/$example" ] || die "there is no example $example"
@@ -188,8 +190,8 @@ wait "$device" "$service" || true
 rm -r /var/lib/old /var/backups/apus
 
 step "removing keeps the data, purging deletes it"
-dpkg -r apus-bench apus >remove.log 2>&1
+dpkg -r apus-agent apus-bench apus >remove.log 2>&1
 [ -d /var/lib/apus/store ] && [ -s /etc/apus/apus.conf ] || die "removing deleted settings or data"
-dpkg -P apus-bench apus >purge.log 2>&1
+dpkg -P apus-agent apus-bench apus >purge.log 2>&1
 [ ! -e /var/lib/apus ] && [ ! -e /etc/apus ] && [ ! -e /usr/bin/apus ] || die "purging left something"
 step "passed"

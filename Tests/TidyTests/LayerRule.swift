@@ -31,6 +31,8 @@ enum LayerRule {
     "CEmbedded": Layer(),
     "CMicroHTTPD": Layer(),
     "CCurl": Layer(),
+    "CSystemd": Layer(),
+    "CAgent": Layer(),
     "CShims": Layer(own: ["COpenSSL"]),
     // Vocabulary and bytes; files that the programs contain.
     "ApusEmbedded": Layer(own: ["CEmbedded"], mayBeUnsafe: true),
@@ -82,6 +84,11 @@ enum LayerRule {
     "ApusDevice": Layer(
       own: pure.union(["ApusRandom", "ApusTLS", "ApusTrust", "ApusLoop"]), system: effects,
       mayBeUnsafe: true),
+    "ApusAgent": Layer(
+      own: [
+        "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog", "ApusDevice",
+        "CAgent", "CSystemd",
+      ], system: effects, mayBeUnsafe: true),
     "ApusTesting": Layer(
       own: pure.union(bytes).union(control).union([
         "ApusRandom", "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
@@ -102,6 +109,9 @@ enum LayerRule {
         "ApusDevice", "ApusDev",
       ]),
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
+    "apus-agent": Layer(
+      own: ["ApusAgent", "ApusCommand", "ApusWire", "ApusLoop", "ApusLog"], system: effects,
+      mayBeUnsafe: true),
     "apus-bench": Layer(
       own: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusStore", "ApusTLS",

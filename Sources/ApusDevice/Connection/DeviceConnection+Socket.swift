@@ -85,14 +85,19 @@ extension DeviceConnection {
     guard code == 0 else {
       return addressFailed(.unreachable(.system(.connect, code: code, transport.address)))
     }
-    let keepAlive = Int(clamping: configuration.client.keepAliveMilliseconds / 1000)
-    socket.setKeepAlive(idleSeconds: keepAlive > 0 ? keepAlive : Self.probeIdleSeconds)
+    setSocketKeepAlive(socket)
     socket.setUserTimeout(milliseconds: Self.userTimeoutMilliseconds)
     stage = .handshaking
     stageDeadline = now + UInt64(Limits.handshakeSeconds) * 1000
     socket.setInterest(reading: true, writing: false)
     transport.tls.startHandshake(buffers: shared.tlsBuffers)
     write(transport)
+  }
+
+  /// The system's own probes come no sooner than the client's keep-alives, and so cost nothing.
+  func setSocketKeepAlive(_ socket: Socket) {
+    let keepAlive = Int(clamping: client.configuration.keepAliveMilliseconds / 1000)
+    socket.setKeepAlive(idleSeconds: keepAlive > 0 ? keepAlive : Self.probeIdleSeconds)
   }
 
   private func established(_ tls: TLSConnection) {
@@ -163,6 +168,12 @@ extension DeviceConnection {
     guard unsafe !bytes.isEmpty else { return }
     let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
     var offset = 0
+    defer {
+      if let silence = client.takeAnsweredSilence() {
+        isVerifying = false
+        delegate?.deviceConnection(self, answeredAfterMilliseconds: silence)
+      }
+    }
     while stage == .open,
       let event = client.next(input, at: &offset, nowMilliseconds: now, to: &pending)
     {

@@ -3,6 +3,7 @@ package import ApusModel
 package import ApusTLS
 package import ApusTrust
 package import ApusWire
+import Glibc
 
 /// A device that stays connected: socket, TLS and courier client, reconnecting whenever the connection ends.
 ///
@@ -90,6 +91,8 @@ package final class DeviceConnection: SocketHandler {
   /// Whether the device should be connected; `stage` is the current state.
   var isWanted = false
   var isInTurn = false
+  /// Whether the open keep-alive asks if the connection survived something: without an answer there is no wait.
+  var isVerifying = false
   var isDeferred = false
   /// Frames to send at the end of the turn.
   var pending: [UInt8] = []
@@ -112,13 +115,16 @@ package final class DeviceConnection: SocketHandler {
   /// Milliseconds after which the closing service wants the device back; nil if it did not say.
   var reconnectMilliseconds: UInt64?
   var connectedAtMilliseconds: UInt64?
+  /// How long the service had been silent when the keep-alive was sent for which the last connection ended; nil if that
+  /// ended for another reason.
+  package private(set) var lostAfterMilliseconds: UInt64?
   /// The service's clock minus ours, if the service reported a difference.
   var clockOffsetMilliseconds: Int64 = 0
   /// When the stage times out, or the wait ends.
   var stageDeadline: UInt64?
   private var backoff: Backoff
   private var timer: LoopTimer?
-  /// When the timer fires. It is never postponed: a timer that fires early checks again.
+  /// When the timer fires. It is seldom postponed: a timer that fires early checks again.
   private var armedMilliseconds: UInt64?
 
   /// - Parameter seed: For the jitter. Different for each device.
@@ -201,10 +207,17 @@ package final class DeviceConnection: SocketHandler {
 
   private func arm() {
     guard let deadline = deadlineMilliseconds else { return }
-    if let armedMilliseconds, armedMilliseconds <= deadline { return }
+    if let armedMilliseconds, armedMilliseconds <= deadline,
+      deadline < armedMilliseconds + Self.needlessWakeMilliseconds
+    {
+      return
+    }
     armedMilliseconds = deadline
     timer?.start(afterMilliseconds: deadline > now ? deadline - now : 0)
   }
+
+  /// Milliseconds by which a timer would have to fire too early to be postponed.
+  private static let needlessWakeMilliseconds: UInt64 = 5000
 
   private var deadlineMilliseconds: UInt64? {
     guard stage == .open else { return stageDeadline }
@@ -243,18 +256,34 @@ package final class DeviceConnection: SocketHandler {
     if stage == .lingering { return finishLeaving() }
     let isFinal = reason.isFinal(afterHandshake: stage == .open)
     let wasGood = connectedAtMilliseconds.map { now - $0 }
+    lostAfterMilliseconds = client.unansweredSilenceMilliseconds
     if wasGood != nil { sessionPatience.connected() }
     hangUp(keepsSession: wasGood != nil || sessionPatience.failed(reason))
-    let wait = max(
-      reconnectMilliseconds.map { backoff.announced(waitMilliseconds: $0) }
-        ?? backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
+    let announced = reconnectMilliseconds.map { backoff.announced(waitMilliseconds: $0) }
+    let longWait = max(
+      announced ?? backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
     (minimumWaitMilliseconds, reconnectMilliseconds) = (0, nil)
+    let isExpected = isVerifying && wasGood != nil
+    isVerifying = false
+    let wait: UInt64? = isFinal ? nil : isExpected ? 0 : longWait
     stage = .waiting
-    if !isFinal { stageDeadline = now + wait }
+    stageDeadline = wait.map { now + $0 }
     let said = goodbye.map { DeviceDisconnection.goodbye(reason: $0) }
     goodbye = nil
     delegate?.deviceConnection(
-      self, disconnected: said ?? reason, retryMilliseconds: isWanted && !isFinal ? wait : nil)
+      self, disconnected: said ?? reason, retryMilliseconds: isWanted ? wait : nil)
+  }
+
+  /// Ends the connection or the attempt, and the wait after it, and connects; not after a final reason.
+  func connectAnew() {
+    if stage == .waiting, stageDeadline == nil { return }
+    // What failed before was another network: the next waits are short again.
+    _ = backoff.announced(waitMilliseconds: 0)
+    isVerifying = true
+    if stage == .waiting { stageDeadline = nil } else { end(.transport(ENETRESET)) }
+    isVerifying = false
+    guard isWanted, stage == .waiting else { return }
+    attempt()
   }
 
   /// Releases the socket, and keeps what the next connection can use.

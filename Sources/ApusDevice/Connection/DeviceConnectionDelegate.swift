@@ -44,6 +44,9 @@ package protocol DeviceConnectionDelegate: AnyObject {
 
   /// No stored notifications for the device.
   func deviceConnectionFoundNothingStored(_ connection: DeviceConnection)
+
+  /// The service answered a keep-alive that was sent after this long a silence from it.
+  func deviceConnection(_ connection: DeviceConnection, answeredAfterMilliseconds: UInt64)
 }
 
 /// What to do with a notification that was just received.
@@ -73,4 +76,8 @@ extension DeviceConnectionDelegate {
   package func deviceConnection(_ connection: DeviceConnection, notRenewed reason: String) {}
 
   package func deviceConnectionFoundNothingStored(_ connection: DeviceConnection) {}
+
+  package func deviceConnection(
+    _ connection: DeviceConnection, answeredAfterMilliseconds: UInt64
+  ) {}
 }

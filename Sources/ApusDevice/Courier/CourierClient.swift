@@ -69,7 +69,7 @@ package struct CourierClient: Sendable {
     }
   }
 
-  package let configuration: Configuration
+  package private(set) var configuration: Configuration
   package private(set) var phase = Phase.offline
   /// Identifies the device to the courier. The device keeps it across restarts.
   package private(set) var baseToken: DeviceToken?
@@ -88,6 +88,10 @@ package struct CourierClient: Sendable {
   private var heardMilliseconds: UInt64 = 0
   /// When the unanswered keep-alive was sent.
   private var askedMilliseconds: UInt64?
+  /// Milliseconds for the answer to it.
+  private var askedAnswerMilliseconds: UInt64 = 0
+  /// How long the service had been silent before the keep-alive that it answered last; nil once taken.
+  private var answeredSilenceMilliseconds: UInt64?
 
   package init(configuration: Configuration, baseToken: DeviceToken? = nil) {
     self.configuration = configuration
@@ -123,6 +127,7 @@ package struct CourierClient: Sendable {
     phase = .offline
     framer = CourierFramer()
     askedMilliseconds = nil
+    answeredSilenceMilliseconds = nil
   }
 
   // MARK: Output to the service
@@ -208,6 +213,9 @@ package struct CourierClient: Sendable {
   ) -> CourierClientEvent? {
     do throws(CourierFault) {
       while phase != .over, phase != .offline, let frame = try framer.next(input, at: &offset) {
+        if frame.command == CourierCommand.keepAliveAnswer.rawValue {
+          answeredSilenceMilliseconds = unansweredSilenceMilliseconds
+        }
         heardMilliseconds = nowMilliseconds
         askedMilliseconds = nil
         if let event = try handle(frame, frame.fields(in: input), to: &output) { return event }
@@ -327,7 +335,7 @@ package struct CourierClient: Sendable {
     case .offline, .over: return nil
     case .connectSent: return heardMilliseconds + configuration.responseMilliseconds
     case .connected, .filterSent:
-      if let askedMilliseconds { return askedMilliseconds + configuration.answerMilliseconds }
+      if let askedMilliseconds { return askedMilliseconds + askedAnswerMilliseconds }
       guard configuration.keepAliveMilliseconds > 0 else { return nil }
       return heardMilliseconds + configuration.keepAliveMilliseconds
     }
@@ -340,9 +348,52 @@ package struct CourierClient: Sendable {
     guard let deadlineMilliseconds, deadlineMilliseconds <= nowMilliseconds else { return nil }
     if phase == .connectSent { return end(.noResponse) }
     if askedMilliseconds != nil { return end(.noAnswer) }
+    ask(
+      answerMilliseconds: configuration.answerMilliseconds, nowMilliseconds: nowMilliseconds,
+      to: &output)
+    return nil
+  }
+
+  // MARK: Keep-alives
+
+  /// Changes `Configuration.keepAliveMilliseconds`, from the next keep-alive on.
+  package mutating func setKeepAlive(milliseconds: UInt64) {
+    configuration.keepAliveMilliseconds = milliseconds
+  }
+
+  /// Sends a keep-alive now, whose answer is due within `answerMilliseconds`, unless one is open whose answer is due
+  /// sooner.
+  package mutating func probe(
+    answerMilliseconds: UInt64, nowMilliseconds: UInt64, to output: inout [UInt8]
+  ) {
+    guard isConnected else { return }
+    if let askedMilliseconds,
+      askedMilliseconds + askedAnswerMilliseconds <= nowMilliseconds + answerMilliseconds
+    {
+      return
+    }
+    ask(
+      answerMilliseconds: answerMilliseconds, nowMilliseconds: nowMilliseconds, to: &output)
+  }
+
+  private mutating func ask(
+    answerMilliseconds: UInt64, nowMilliseconds: UInt64, to output: inout [UInt8]
+  ) {
     let minutes = (configuration.keepAliveMilliseconds + 59_999) / 60_000
     CourierKeepAlive(intervalMinutes: UInt32(clamping: minutes)).encode(to: &output)
     askedMilliseconds = nowMilliseconds
-    return nil
+    askedAnswerMilliseconds = answerMilliseconds
+  }
+
+  /// How long the service had been silent when the keep-alive was sent that it has not answered; nil if there is none.
+  package var unansweredSilenceMilliseconds: UInt64? {
+    askedMilliseconds.map { $0 - heardMilliseconds }
+  }
+
+  /// How long the service had been silent before a keep-alive that it has answered since the last call; nil if it has
+  /// answered none.
+  package mutating func takeAnsweredSilence() -> UInt64? {
+    defer { answeredSilenceMilliseconds = nil }
+    return answeredSilenceMilliseconds
   }
 }

@@ -1,5 +1,5 @@
 import ApusModel
-import ApusTLS
+package import ApusTLS
 import ApusTrust
 import ApusWire
 import Glibc
@@ -198,7 +198,7 @@ extension StringProtocol {
 
 extension DeviceConfiguration {
   /// The shared context of connections with an identity.
-  func context(_ identity: DeviceIdentity?) throws(TLSError) -> TLSContext {
+  package func context(_ identity: DeviceIdentity?) throws(TLSError) -> TLSContext {
     try TLSContext(
       client: TLSClientConfiguration(
         trustRoots: .authorities(PEM: Array(authorityPEM.utf8)), identity: identity?.tls,

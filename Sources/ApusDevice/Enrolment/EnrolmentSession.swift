@@ -1,13 +1,13 @@
-import ApusLoop
-import ApusModel
+package import ApusLoop
+package import ApusModel
 import ApusTLS
 import ApusTrust
-import ApusWire
+package import ApusWire
 
 /// The enrolment of one device: requests its first certificate, waits while the operator decides, and asks again. On
 /// its loop.
-final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
-  typealias Completion = (Result<DeviceIdentity, any Error>) -> Void
+package final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
+  package typealias Completion = (Result<DeviceIdentity, any Error>) -> Void
 
   private let loop: EventLoop
   private let key: PrivateKey
@@ -40,13 +40,13 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
       seed: randomID().low, delegate: self)
   }
 
-  func start(_ completion: @escaping Completion) {
+  package func start(_ completion: @escaping Completion) {
     guard let connection else { return completion(.failure(CancellationError())) }
     self.completion = completion
     connection.start()
   }
 
-  func cancel() { finish(.failure(CancellationError())) }
+  package func cancel() { finish(.failure(CancellationError())) }
 
   private func finish(_ result: Result<DeviceIdentity, any Error>) {
     let completion = completion
@@ -58,7 +58,7 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
 
   // MARK: The connection
 
-  func deviceConnection(
+  package func deviceConnection(
     _ connection: DeviceConnection, issued issuance: CourierIssuance
   ) -> UInt64 {
     failures = 0
@@ -95,7 +95,7 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
     return DeviceError(code, text)
   }
 
-  func deviceConnection(
+  package func deviceConnection(
     _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
     retryMilliseconds: UInt64?
   ) {
@@ -122,12 +122,12 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
 
   // MARK: Events that such a connection never has
 
-  func deviceConnection(
+  package func deviceConnection(
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
     serverMilliseconds: UInt64
   ) {}
 
-  func deviceConnection(
+  package func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
     payload: Span<UInt8>, collapseID: Span<UInt8>
   ) -> DeviceVerdict { .decline }
@@ -164,16 +164,9 @@ extension PushDevice {
       host: host, port: port, authorityPEM: authorityPEM, certificatePEM: "", keyPEM: "",
       topics: DeviceTopics())
     configuration.serverName = serverName
-    let (key, request) = try enrolmentRequest(code: code, name: name, keyPEM: keyPEM)
-    let context: TLSContext
-    do {
-      context = try configuration.context(nil)
-    } catch {
-      throw DeviceError(.badConfiguration, error.description)
-    }
     let loop = EventLoop(name: "apus-enrol")
-    let session = EnrolmentSession(
-      loop: loop, configuration: configuration, context: context, key: key, request: request,
+    let session = try EnrolmentSession(
+      loop: loop, configuration: configuration, code: code, name: name, keyPEM: keyPEM,
       whilePending: whilePending)
     loop.start()
     defer { loop.stop() }
@@ -184,6 +177,28 @@ extension PushDevice {
     } onCancel: {
       loop.perform { session.cancel() }
     }
+  }
+
+}
+
+extension EnrolmentSession {
+  /// As `PushDevice.enroll`, on a loop of the caller's.
+  ///
+  /// - Parameter configuration: The service; its certificate and its key are not used.
+  package convenience init(
+    loop: EventLoop, configuration: DeviceConfiguration, code: String?, name: String,
+    keyPEM: String?, whilePending: (@Sendable (Int) -> Void)?
+  ) throws {
+    let (key, request) = try Self.enrolmentRequest(code: code, name: name, keyPEM: keyPEM)
+    let context: TLSContext
+    do {
+      context = try configuration.context(nil)
+    } catch {
+      throw DeviceError(.badConfiguration, error.description)
+    }
+    self.init(
+      loop: loop, configuration: configuration, context: context, key: key, request: request,
+      whilePending: whilePending)
   }
 
   private static func enrolmentRequest(
