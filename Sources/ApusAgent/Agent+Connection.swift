@@ -60,7 +60,13 @@ extension Agent: DeviceConnectionDelegate, DispatcherHost {
     log(
       .notice, "disconnected", .text("reason", "\(reason)"),
       .number("retry_ms", retryMilliseconds ?? 0))
-    if state != .stopping { state = .connecting("\(reason)") }
+    if state != .stopping {
+      state = .connecting("\(reason)")
+      // Refused for good: only the operator can change that.
+      if retryMilliseconds == nil {
+        after(Self.enrolmentRetryMilliseconds) { [weak self] in self?.connection?.reconnect() }
+      }
+    }
     guard let silence = connection.lostAfterMilliseconds else { return }
     // Only a full interval of silence says something about it, not a probe after a change of the network.
     let seconds = Int(clamping: (silence + 500) / 1000)

@@ -15,7 +15,8 @@ import Synchronization
 /// ```
 ///
 /// The device connects, and reconnects whenever the connection ends: after 1, 2, 4 and so on seconds, at most five
-/// minutes, each wait randomly reduced by up to half.
+/// minutes, each wait randomly reduced by up to half. It stops when waiting does not help: see
+/// ``DeviceEvent/disconnected(reason:retryMilliseconds:)``.
 ///
 /// **At least once.** A notification is acknowledged once it is in ``notifications``, or with ``acknowledge(_:)`` if
 /// the configuration says so. The service sends an unacknowledged notification again on a later connection. If one
@@ -77,15 +78,16 @@ public final class PushDevice: Sendable {
 
   // MARK: Lifecycle
 
-  /// Starts to connect, on its own thread. Call once only.
+  /// Starts to connect, on its own thread. Also connects again after the service did not accept the device any more.
   public func start() throws {
     try life.withLock { life in
       switch life {
-      case .created: life = .running
-      case .running: return
+      case .created:
+        life = .running
+        loop.start()
+      case .running: break
       case .stopping, .neverStarted: throw Self.stopped
       }
-      loop.start()
       loop.perform { [core] in core.connection?.start() }
     }
   }

@@ -104,16 +104,19 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
   func finish() {
     guard !isOver else { return }
     isOver = true
-    for requests in waiting.values {
-      for (_, continuation) in requests { continuation.resume(throwing: PushDevice.stopped) }
-    }
-    waiting = [:]
+    failRequests(PushDevice.stopped)
     notifications.finish()
     events.finish()
     connection = nil
     let completions = whenStopped
     whenStopped = []
     for completion in completions { completion() }
+  }
+
+  private func failRequests(_ error: DeviceError) {
+    let requests = waiting.values.joined()
+    waiting = [:]
+    for (_, continuation) in requests { continuation.resume(throwing: error) }
   }
 
   // MARK: Input from the service
@@ -133,7 +136,8 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
   ) {
     events.yield(
       .disconnected(reason: reason.description, retryMilliseconds: retryMilliseconds))
-    if case .stopped = reason { finish() }
+    if case .stopped = reason { return finish() }
+    if retryMilliseconds == nil { failRequests(DeviceError(.refused, reason.description)) }
   }
 
   func deviceConnection(

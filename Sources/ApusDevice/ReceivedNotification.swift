@@ -63,7 +63,8 @@ public enum DeviceEvent: Sendable, Hashable {
   /// milliseconds.
   case connected(baseToken: DeviceToken, isNewToken: Bool, serverMilliseconds: UInt64)
   /// The connection ended, with a readable reason. The device reconnects after this many milliseconds; nil: it was
-  /// stopped.
+  /// stopped, or the service does not accept it any more, because it is retired or its certificate is revoked or of an
+  /// authority that the service does not trust. It then needs a new identity, or `start()` to try again.
   case disconnected(reason: String, retryMilliseconds: UInt64?)
   /// No stored notifications for the device.
   case nothingStored
@@ -95,6 +96,7 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
       case badConfiguration = "bad configuration"
       case notStarted = "not started"
       case stopped
+      case refused
       case tokenRefused = "token refused"
       case tooManyRequests = "too many requests"
       case codeRefused = "code refused"
@@ -110,6 +112,8 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let notStarted = Code(value: .notStarted)
     /// `stop()` was called.
     public static let stopped = Code(value: .stopped)
+    /// The service does not accept the device any more; the description gives the reason.
+    public static let refused = Code(value: .refused)
     /// The service has no such topic.
     public static let tokenRefused = Code(value: .tokenRefused)
     /// Too many topics, or too many pending token requests.

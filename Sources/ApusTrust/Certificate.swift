@@ -48,9 +48,7 @@ package struct Certificate: Sendable, Hashable {
   }
 
   package init(der: Span<UInt8>) throws(TrustFault) {
-    let handle = try X509Handle(der: der)
-    guard let certificate = handle.read() else { throw .malformedCertificate }
-    self = certificate
+    do { self = try CertificateReader(der).certificate() } catch { throw .malformedCertificate }
   }
 
   /// Reads the first `CERTIFICATE` block.

@@ -32,6 +32,9 @@ extension OID {
   static let serverAuth = OID(1, 3, 6, 1, 5, 5, 7, 3, 1)
   static let clientAuth = OID(1, 3, 6, 1, 5, 5, 7, 3, 2)
 
+  static let ecPublicKey = OID(1, 2, 840, 10045, 2, 1)
+  static let p256 = OID(1, 2, 840, 10045, 3, 1, 7)
+  static let rsaEncryption = OID(1, 2, 840, 113_549, 1, 1, 1)
   static let ecdsaWithSHA256 = OID(1, 2, 840, 10045, 4, 3, 2)
   static let extensionRequest = OID(1, 2, 840, 113_549, 1, 9, 14)
   static let sha256WithRSA = OID(1, 2, 840, 113_549, 1, 1, 11)

@@ -127,4 +127,22 @@ struct CivilTime: Hashable {
     minute = secondOfDay / 60 % 60
     second = secondOfDay % 60
   }
+
+  /// Unix seconds; nil where the calendar or the clock has no such time.
+  static func unixSeconds(
+    year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int
+  ) -> Int64? {
+    guard (1...9999).contains(year), (1...12).contains(month), (1...31).contains(day),
+      (0..<24).contains(hour), (0..<60).contains(minute), (0..<60).contains(second)
+    else { return nil }
+    // Months count from March, in years that begin then.
+    let marchYear = month <= 2 ? year - 1 : year
+    let monthFromMarch = (month + 9) % 12
+    let leapDays = marchYear / 4 - marchYear / 100 + marchYear / 400
+    let days = 365 * marchYear + leapDays + (153 * monthFromMarch + 2) / 5 + day - 1 - 719_468
+    let seconds = Int64(days) * 86400 + Int64(hour * 3600 + minute * 60 + second)
+    // The 31st of a shorter month would be a day of the next one.
+    guard CivilTime(unixSeconds: seconds).day == day else { return nil }
+    return seconds
+  }
 }

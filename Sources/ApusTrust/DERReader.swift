@@ -8,6 +8,8 @@ package enum DERFault: Error, Sendable, Hashable {
   case lengthForm(at: Int)
   /// Bytes after the last element.
   case trailing(at: Int)
+  /// Content that its type or its place does not allow.
+  case value(at: Int)
 }
 
 /// Reads consecutive DER elements, strictly: only definite lengths in their shortest form, no trailing bytes.
@@ -34,6 +36,9 @@ struct DERReader: ~Escapable {
 
   var isAtEnd: Bool { position == end }
 
+  /// The type of the next element; nil at the end.
+  var nextTag: UInt8? { isAtEnd ? nil : bytes[position] }
+
   /// Reads an element of type `tag`; returns the range of its content.
   mutating func element(_ tag: UInt8) throws(DERFault) -> Range<Int> {
     let start = position
@@ -44,6 +49,25 @@ struct DERReader: ~Escapable {
     let content = position..<position + count
     position = content.upperBound
     return content
+  }
+
+  /// Reads an element of type `tag`; returns its range, with type and length.
+  mutating func whole(_ tag: UInt8) throws(DERFault) -> Range<Int> {
+    let start = position
+    return start..<(try element(tag)).upperBound
+  }
+
+  /// Reads an element of type `tag`; returns a reader of the elements that it contains.
+  @_lifetime(copy self)
+  mutating func inside(_ tag: UInt8) throws(DERFault) -> DERReader {
+    DERReader(bytes, within: try element(tag))
+  }
+
+  mutating func boolean() throws(DERFault) -> Bool {
+    let content = try element(DER.Tag.boolean)
+    guard content.count == 1 else { throw .value(at: content.lowerBound) }
+    // DER allows only 0xff for true, and certificates in use have other values.
+    return bytes[content.lowerBound] != 0
   }
 
   /// Reads an element of any type; returns the type and the range of its content.

@@ -39,8 +39,7 @@ package struct DeviceCertificate: Sendable, Hashable {
     der: Span<UInt8>, authorities: [Certificate], now: Int64
   ) throws(DeviceCertificateFault) -> DeviceCertificate {
     do {
-      let handle = try X509Handle(der: der)
-      guard let certificate = handle.read() else { throw DeviceCertificateFault.malformed }
+      let certificate = try Certificate(der: der)
       let device = try DeviceCertificate(certificate)
       guard certificate.keyKind.isStrong else { throw DeviceCertificateFault.weakKey }
       guard certificate.namesClientAuth, !certificate.isAuthority else {
@@ -48,6 +47,7 @@ package struct DeviceCertificate: Sendable, Hashable {
       }
       guard certificate.notBefore <= now else { throw DeviceCertificateFault.notYetValid }
       guard now <= certificate.notAfter else { throw DeviceCertificateFault.expired }
+      let handle = try X509Handle(der: der)
       for authority in authorities where authority.isValid(now: now) {
         if handle.leads(to: try X509Handle(der: authority.der.span), for: .client) { return device }
       }

@@ -197,7 +197,7 @@ struct DeviceConnectionTests {
     for device in [nobody, atProviders, distrustful, unproven] { device.perform { $0.stop() } }
   }
 
-  @Test("A device with a certificate of another authority gets that reason")
+  @Test("A device with a certificate of another authority gets that reason, and stops")
   func foreignDevice() async throws {
     let live = try LiveService()
     let other = try LiveService()
@@ -206,12 +206,37 @@ struct DeviceConnectionTests {
       other.service.stop()
     }
     let device = try LiveDevice(live, identity: other.issueDevice())
+    for _ in 0..<2 {
+      device.perform { $0.start() }
+      // 48: unknown_ca.
+      guard case .disconnected(.tls(.alertReceived(48)), nil) = try await device.next() else {
+        Issue.record("a foreign device was accepted, got no reason, or tries again")
+        return
+      }
+    }
+  }
+
+  @Test("A retired device is told so, and stops")
+  func retired() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let identity = try live.issueDevice()
+    let device = try LiveDevice(live, identity: identity)
     device.perform { $0.start() }
-    guard case .tls(.alertReceived) = try await device.disconnected() else {
-      Issue.record("a foreign device was accepted, or got no reason")
+    _ = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    let id = try DeviceCertificate(identity.certificate).deviceID
+    try live.data.retire(id, nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    live.service.reload()
+    guard case .goodbye(reason: "the device is retired") = try await device.disconnected() else {
+      Issue.record("the connection did not end with its reason")
       return
     }
-    device.perform { $0.stop() }
+    guard case .disconnected(.refused(let refusal), nil) = try await device.next() else {
+      Issue.record("a retired device was accepted, or tries again")
+      return
+    }
+    #expect(refusal.explanation.contains("is retired"))
   }
 
   @Test("The device waits for a service that shuts down")

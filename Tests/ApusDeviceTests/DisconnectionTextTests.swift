@@ -1,4 +1,4 @@
-import ApusDevice
+@testable import ApusDevice
 import ApusTLS
 import ApusWire
 import Testing
@@ -27,6 +27,30 @@ struct DisconnectionTextTests {
     let late = CourierRefusal(
       status: .refused, serverMilliseconds: 0, badNonceServerMilliseconds: 1)
     #expect(DeviceDisconnection.refused(late).description.contains("clock of this device differs"))
+  }
+
+  @Test("Only a refusal that is explained, and an alert after the handshake, are final")
+  func finalReasons() {
+    func refusal(_ explanation: String, badNonce: UInt64? = nil) -> DeviceDisconnection {
+      .refused(
+        CourierRefusal(
+          status: .refused, serverMilliseconds: 0, badNonceServerMilliseconds: badNonce,
+          explanation: explanation))
+    }
+    #expect(refusal("retired").isFinal(afterHandshake: true))
+    #expect(!refusal("").isFinal(afterHandshake: true))
+    #expect(!refusal("", badNonce: 1).isFinal(afterHandshake: true))
+    for (code, isFinal) in [(UInt8(44), true), (45, false), (48, true), (40, false)] {
+      let alert = DeviceDisconnection.tls(.alertReceived(code))
+      #expect(alert.isFinal(afterHandshake: true) == isFinal)
+      #expect(!alert.isFinal(afterHandshake: false))
+    }
+    for other: DeviceDisconnection in [
+      .stopped, .timedOut, .otherProtocol, .closed, .goodbye(reason: "the device is retired"),
+      .tls(.certificateRejected("expired")), .transport(104),
+    ] {
+      #expect(!other.isFinal(afterHandshake: true))
+    }
   }
 
   @Test("Other alerts are reported unchanged")

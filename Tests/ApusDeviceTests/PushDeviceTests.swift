@@ -73,6 +73,40 @@ struct PushDeviceTests {
     await device.stop()
   }
 
+  @Test(
+    "A retired device stops, its token requests fail with the reason, and it can be started again")
+  func retired() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let configuration = try configuration(live)
+    let id = try DeviceCertificate(Certificate(pem: configuration.certificatePEM)).deviceID
+    try live.data.retire(id, nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    live.service.reload()
+    let device = try PushDevice(configuration: configuration)
+    for _ in 0..<2 {
+      try device.start()
+      do {
+        _ = try await device.token(for: LiveService.topic)
+        Issue.record("there is a token")
+      } catch let error as DeviceError {
+        #expect(error.code == .refused)
+        #expect(error.description.contains("is retired"))
+      }
+    }
+    await device.stop()
+    var events: [DeviceEvent] = []
+    for await event in device.events { events.append(event) }
+    #expect(events.count == 3)
+    #expect(events.last == .disconnected(reason: "stopped", retryMilliseconds: nil))
+    for event in events.dropLast() {
+      guard case .disconnected(let reason, nil) = event else {
+        Issue.record("\(event)")
+        continue
+      }
+      #expect(reason.contains("is retired"))
+    }
+  }
+
   @Test("Notifications that do not fit into the stream are not acknowledged")
   func fullStream() async throws {
     let live = try LiveService()

@@ -48,6 +48,29 @@ struct RunningServiceTests {
     #expect(!FileManager.default.fileExists(atPath: file.path))
   }
 
+  @Test("apus listen ends, and says why, when its device is retired")
+  func retiredListener() throws {
+    let installation = try Installation()
+    try installation.start()
+    let data = ["--data", installation.directory.path]
+    let issued = try Programs.json(
+      Programs.run(installation.apus, ["device", "--json"] + data))
+    let listen =
+      [
+        "listen", "--json", "--topic", Installation.topic, "--certificate",
+        try #require(issued["certificate_file"] as? String), "--key",
+        try #require(issued["key_file"] as? String),
+      ] + data
+    let listener = try Companion(installation.apus, listen, name: "apus listen")
+    _ = try listener.first("connected")
+    let id = try #require(issued["device_id"] as? String)
+    #expect(try run(["device", "--retire", id] + data).code == 0)
+    for _ in 0..<600 where listener.status == nil { usleep(50_000) }
+    #expect(listener.status == 1)
+    let again = try run(listen)
+    #expect(again.code == 1 && again.text.contains("is retired"), "\(again)")
+  }
+
   @Test("A port in use is an error with exit code 3, even one that another service shares")
   func portInUse() throws {
     let installation = try Installation()

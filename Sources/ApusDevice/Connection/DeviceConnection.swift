@@ -73,7 +73,7 @@ package final class DeviceConnection: SocketHandler {
     case open
     /// Our side is shut down; further data from the service is read and discarded.
     case lingering
-    /// Waits until it is time to reconnect.
+    /// Waits until it is time to reconnect; after a final reason, until it is started or stopped.
     case waiting
   }
 
@@ -149,8 +149,14 @@ package final class DeviceConnection: SocketHandler {
 
   // MARK: Operations
 
-  /// Connects, and reconnects whenever the connection ends.
-  package func start() { shared.turn(self) { isWanted = true } }
+  /// Connects, and reconnects whenever the connection ends, until `stop()` or a final reason such as the device's
+  /// retirement; then it can be started again.
+  package func start() {
+    shared.turn(self) {
+      isWanted = true
+      if stage == .waiting, stageDeadline == nil { attempt() }
+    }
+  }
 
   /// Ends the connection after all pending output, and does not reconnect.
   package func stop() { shared.turn(self) { isWanted = false } }
@@ -244,10 +250,11 @@ package final class DeviceConnection: SocketHandler {
 
   // MARK: The end of a connection
 
-  /// The connection or attempt has ended; the next one follows after a wait.
+  /// The connection or attempt has ended; the next one follows after a wait, unless waiting does not help.
   func end(_ reason: DeviceDisconnection) {
     guard stage != .idle, stage != .waiting else { return }
     if stage == .lingering { return finishLeaving() }
+    let isFinal = reason.isFinal(afterHandshake: stage == .open)
     let wasGood = connectedAtMilliseconds.map { now - $0 }
     lostAfterMilliseconds = client.unansweredSilenceMilliseconds
     if wasGood != nil { sessionPatience.connected() }
@@ -259,12 +266,12 @@ package final class DeviceConnection: SocketHandler {
     stage = .waiting
     let isExpected = isVerifying && wasGood != nil
     isVerifying = false
-    stageDeadline = isExpected ? now : now + wait
+    let retry: UInt64? = isFinal ? nil : isExpected ? 0 : wait
+    stageDeadline = retry.map { now + $0 }
     let said = goodbye.map { DeviceDisconnection.goodbye(reason: $0) }
     goodbye = nil
     delegate?.deviceConnection(
-      self, disconnected: said ?? reason,
-      retryMilliseconds: isWanted ? (isExpected ? 0 : wait) : nil)
+      self, disconnected: said ?? reason, retryMilliseconds: isWanted ? retry : nil)
   }
 
   /// Ends the connection or the attempt, and the wait after it, and connects.

@@ -48,6 +48,28 @@ extension DeviceDisconnection {
   }
 }
 
+extension DeviceDisconnection {
+  /// Whether it makes no sense to try again: the device is retired or needs a new certificate.
+  ///
+  /// The service explains a refusal only to a device that has proved who it is. An alert counts only after the
+  /// handshake, since TLS 1.2 authenticates none before. An expired certificate does not count: the clock that judged
+  /// it may be wrong.
+  ///
+  /// - Parameter isTrusted: Whether the service's handshake was complete.
+  func isFinal(afterHandshake isTrusted: Bool) -> Bool {
+    switch self {
+    case .refused(let refusal): !refusal.explanation.isEmpty
+    case .tls(.alertReceived(Self.certificateRevoked)), .tls(.alertReceived(Self.unknownAuthority)):
+      isTrusted
+    default: false
+    }
+  }
+
+  /// RFC 8446, section 6.2.
+  private static let certificateRevoked: UInt8 = 44
+  private static let unknownAuthority: UInt8 = 48
+}
+
 /// Whether a TLS session is offered again after a failed attempt.
 ///
 /// If the service gave no reason, keeping the session saves it most of the work next time, which matters just then. But

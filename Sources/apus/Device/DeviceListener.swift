@@ -104,6 +104,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     wasConnected = true
     if isJSON { Output.json(.members(["event": .string("connected")])) }
     log(.info, "connected", .text("service", courier.description))
+    warnOfClock(serverMilliseconds: serverMilliseconds)
     // Every connection begins with the filter, which leaves these topics out.
     for topic in invocation.all(ApusOptions.unregister) {
       if isJSON {
@@ -127,14 +128,23 @@ final class DeviceListener: DeviceConnectionDelegate {
           "retry_milliseconds": retryMilliseconds.map { .integer(Int64(clamping: $0)) },
         ]))
     }
-    guard wasConnected || isStopping else { return fail(Self.failure(reason)) }
+    guard !isStopping else { return }
+    guard wasConnected, let retryMilliseconds else { return fail(Self.failure(reason)) }
     log(
       .warning, "disconnected", .text("reason", "\(reason)"),
-      .number("retry_ms", retryMilliseconds ?? 0))
-    if retryMilliseconds == nil { loop.stop() }
+      .number("retry_ms", retryMilliseconds))
   }
 
-  /// The failure of a first connection. It ends the command, because the cause is usually a wrong option.
+  private func warnOfClock(serverMilliseconds: UInt64) {
+    let ahead = EventLoop.wallClockMilliseconds() - Int64(clamping: serverMilliseconds)
+    guard abs(ahead) > Limits.courierNonceSeconds * 1000 else { return }
+    log(
+      .warning, "the clock of this device differs from the service's: correct it",
+      .number("ahead_seconds", ahead / 1000))
+  }
+
+  /// The failure of a first connection, or one that waiting does not change. It ends the command: of a first
+  /// connection, the cause is usually a wrong option.
   private static func failure(_ reason: DeviceDisconnection) -> CommandFailure {
     switch reason {
     case .refused:
