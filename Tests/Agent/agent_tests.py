@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -170,6 +171,35 @@ class EnrolmentTests(Case):
         agent.start().connected()
         self.assertEqual(agent.status()["device"], device)
         self.assertEqual(os.stat(f"{agent.state}/identity.pem").st_mode & 0o777, 0o600)
+
+    def test_the_certificate_is_renewed_and_kept(self):
+        agent = self.agent(f"[topic {TOPIC}]\nwrite = FOLDER/file\n")
+        device = agent.start().connected().status()["device"]
+        with open(f"{agent.state}/identity.pem", encoding="utf-8") as file:
+            former = file.read()
+        self.service.apus("rotate", "device-authority", "--json")
+        # The service advises a device that connects; it reads its folder within a second.
+        def renewed():
+            if "certificate renewed" not in agent.logged():
+                agent.kill()
+                agent.start().connected()
+                time.sleep(2)
+            return "certificate renewed" in agent.logged()
+        wait_for("renewal", renewed)
+        with open(f"{agent.state}/identity.pem", encoding="utf-8") as file:
+            self.assertNotEqual(file.read(), former)
+        agent.kill()
+        agent.start().connected()
+
+        # The service may still be writing that the device came with the new one; after it only that is accepted.
+        def finished():
+            try:
+                return self.service.apus("rotate", "device-authority", "--finish", "--json")
+            except AssertionError:
+                return None
+        wait_for("end of the former authority", finished)
+        agent.kill()
+        self.assertEqual(agent.start().connected().status()["device"], device)
 
     def test_with_a_code_from_a_file(self):
         code = self.service.apus("code", "--name", "machine", "--json")["code"]
