@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Debian packages `apus`, `apus-agent`, `apus-bench` and their debug symbols in .build/package.
+# Makes the Debian packages `apus`, `apus-agent`, `apus-bench` with their debug symbols, and `libapus-device-dev`, in
+# .build/package.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

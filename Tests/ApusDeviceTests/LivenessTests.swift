@@ -94,7 +94,9 @@ struct LivenessTests {
     device.perform { $0.start() }
     let token = try await device.connected(isNew: true)
     try await device.nothingStored()
-    device.perform { $0.reconnect() }
+    device.perform { connection in
+      connection.shared.turn(connection) { connection.connectAnew() }
+    }
     #expect(try await device.connectedAtLast(isResumed: true) == token)
     try await device.nothingStored()
     // A service that answers keeps its connection.

@@ -13,6 +13,15 @@ base=$PWD/.build/package-base-$(cksum <<<"$included" | cut -d ' ' -f 1).tar
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# The library in C: its example compiles against what its package installs.
+dpkg-deb --extract "$packages"/libapus-device-dev_*.deb "$work/device"
+flags=$(PKG_CONFIG_SYSROOT_DIR=$work/device \
+  PKG_CONFIG_PATH=$(dirname "$work"/device/usr/lib/*/pkgconfig/apus-device.pc) \
+  pkg-config --static --cflags --libs apus-device)
+# shellcheck disable=SC2086 # words
+cc -Wall -Werror -o "$work/listen" "$work/device/usr/share/doc/libapus-device-dev/examples/listen.c" $flags
+[ "$("$work/listen" 2>&1 | grep -c "^usage:")" = 1 ]
+
 [ -s "$base" ] || mmdebstrap --quiet --variant=minbase --include="$included" bookworm "$base"
 
 # new_system ROOT SCRIPT: with the packages and the script in /tmp.

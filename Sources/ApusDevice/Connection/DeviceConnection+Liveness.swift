@@ -33,12 +33,4 @@ extension DeviceConnection {
       }
     }
   }
-
-  /// Ends the connection, if there is one, and connects at once.
-  package func reconnect() {
-    shared.turn(self) {
-      shared.loop.updateNow()
-      if stage != .idle, stage != .lingering { connectAnew() }
-    }
-  }
 }
