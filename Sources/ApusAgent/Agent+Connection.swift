@@ -24,7 +24,8 @@ extension Agent: DeviceConnectionDelegate, DispatcherHost {
       sentTopics = topics
       connection.setTopics(topics)
     }
-    for topic in dispatcher.rules.keys.sorted() where tokens[topic] == nil {
+    for topic in dispatcher.rules.keys.sorted()
+    where tokens[topic] == nil && !unknownTopics.contains(topic) {
       _ = connection.requestToken(Self.hash(topic))
     }
     let interval = UInt64(search.intervalSeconds) * 1000
@@ -44,6 +45,7 @@ extension Agent: DeviceConnectionDelegate, DispatcherHost {
       .number("keep_alive_s", search.intervalSeconds))
     state = .connected
     if isNewToken, connectedCount > 1 { tokens = [:] }
+    unknownTopics = []
     if let lost = lostAfterSeconds {
       // The network is fine: it was the silence that ended the connection.
       lostAfterSeconds = nil
@@ -92,6 +94,7 @@ extension Agent: DeviceConnectionDelegate, DispatcherHost {
       for client in waiting { client.send(registered(topic)) }
       return
     }
+    unknownTopics.insert(topic)
     log(.warning, "the service has no app of this topic", .text("topic", topic))
     for client in waiting {
       client.refuse(AgentFault("the service has no app of the topic \(topic)"))
@@ -115,7 +118,10 @@ extension Agent: DeviceConnectionDelegate, DispatcherHost {
   package func deviceConnection(
     _ connection: DeviceConnection, answeredAfterMilliseconds silence: UInt64
   ) {
-    if search.answered(afterSeconds: Int(clamping: silence / 1000)) { searchChanged() }
+    let changed = search.answered(afterSeconds: Int(clamping: silence / 1000))
+    guard changed || !unknownTopics.isEmpty else { return }
+    unknownTopics = []
+    if changed { searchChanged() } else { updateConnection() }
   }
 
   private func searchChanged() {

@@ -41,13 +41,7 @@ extension Agent: ControlHost {
       dispatcher.reader.unsubscribe(client, from: topic)
       updateConnection()
       return .members(["op": .string("unsubscribed"), "topic": .string(topic)])
-    case .acknowledge(let id):
-      let topic = dispatcher.deliveries[id]?.rule.topic ?? dispatcher.file[id]?.topic
-      guard let topic, permissions.mayRead(topic, client.user) else {
-        throw AgentFault("there is no notification \(id)")
-      }
-      _ = dispatcher.acknowledged(id: id, by: "user \(client.user), process \(client.process)")
-      return .members(["op": .string("acknowledged"), "id": .string(id)])
+    case .acknowledge(let id, let topic): return try acknowledge(id, topic, client)
     }
   }
 
@@ -81,6 +75,7 @@ extension Agent: ControlHost {
       useRules()
     }
     if tokens[topic] != nil { return registered(topic) }
+    unknownTopics.remove(topic)
     if tokenWaiters[topic]?.contains(where: { $0 === client }) != true {
       tokenWaiters[topic, default: []].append(client)
     }
@@ -108,6 +103,26 @@ extension Agent: ControlHost {
     return .members(["op": .string("unregistered"), "topic": .string(topic)])
   }
 
+  private func acknowledge(
+    _ id: String, _ topic: String?, _ client: ControlClient
+  ) throws(AgentFault) -> JSONValue {
+    func isMeant(_ other: some StringProtocol, of otherTopic: some StringProtocol) -> Bool {
+      other == id && (topic == nil || otherTopic == topic ?? "")
+        && permissions.mayRead(String(otherTopic), client.user)
+    }
+    let arrivals = dispatcher.deliveries.values.map(\.arrival)
+      .filter { isMeant($0.id, of: $0.topic) }
+    // What was acknowledged before is no error.
+    let isKnown =
+      !arrivals.isEmpty
+      || dispatcher.file.record.newest(.max).contains { isMeant($0.id, of: $0.topic) }
+    guard isKnown else { throw AgentFault("there is no notification \(id)") }
+    for arrival in arrivals {
+      dispatcher.acknowledged(arrival, by: "user \(client.user), process \(client.process)")
+    }
+    return .members(["op": .string("acknowledged"), "id": .string(id)])
+  }
+
   // MARK: Reports
 
   private func status(_ client: ControlClient) -> JSONValue {
@@ -130,14 +145,14 @@ extension Agent: ControlHost {
 
   private func history(_ count: Int, _ client: ControlClient) -> JSONValue {
     let entries = dispatcher.file.record.newest(dispatcher.file.record.capacity)
-      .lazy.filter { !$0.topic.isEmpty && self.permissions.mayRead($0.topic, client.user) }
+      .lazy.filter { self.permissions.mayRead(String($0.topic), client.user) }
       .prefix(count)
     return .members([
       "op": .string("history"),
       "notifications": .array(
         entries.map { entry in
           .members([
-            "id": .string(entry.id), "topic": .string(entry.topic),
+            "id": .string(String(entry.id)), "topic": .string(String(entry.topic)),
             "seconds": .integer(entry.seconds),
             "outcome": .string(entry.outcome ?? "open"),
           ])

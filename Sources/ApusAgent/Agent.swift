@@ -72,6 +72,8 @@ package final class Agent {
   var sentTopics: CourierTopics?
   var names: [TopicHash: String] = [:]
   var tokens: [String: String] = [:]
+  /// Topics for which the service has no app. Asked for again with the next keep-alive: the operator may add it.
+  var unknownTopics: Set<String> = []
   /// Programs that wait for a token.
   var tokenWaiters: [String: [ControlClient]] = [:]
   var networks: KnownNetworks

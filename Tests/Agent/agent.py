@@ -73,11 +73,11 @@ class Service:
         self.stop()
         shutil.rmtree(self.data, ignore_errors=True)
 
-    def send(self, token, payload, *options):
+    def send(self, token, payload, *options, topic=TOPIC):
         """The id of the notification."""
         done = subprocess.run(
             [*self.prefix, f"{self.programs}/apus", "send", "--data", self.data, "--to",
-             f"{self.address}:{self.ports['http2']}", "--authority", self.authority, "--topic", TOPIC, "--token", token,
+             f"{self.address}:{self.ports['http2']}", "--authority", self.authority, "--topic", topic, "--token", token,
              "--payload", payload if isinstance(payload, str) else json.dumps(payload), "--expiration", "+1h",
              *options, "--json"],
             capture_output=True, text=True, timeout=60, check=False)

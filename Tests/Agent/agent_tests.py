@@ -159,6 +159,30 @@ class KillTests(Case):
         self.assertEqual(lines(out), [first, second])
 
 
+class TopicTests(Case):
+    OTHER = "com.example.other"
+
+    def prepare(self):
+        self.service.apus("app", "--add", self.OTHER, "--json")
+
+    def test_equal_ids_of_two_topics_are_two_notifications(self):
+        agent = self.agent(RUN + RUN.replace(TOPIC, self.OTHER))
+        out = self.script(agent, "command", 'echo "$APUS_NOTIFICATION_TOPIC" >> FOLDER/out')
+        agent.start().connected()
+        first = self.service.send(agent.token(), {"aps": {"alert": "1"}})
+        agent.outcome(first)
+        self.service.send(agent.token(self.OTHER), {"aps": {"alert": "2"}}, "--id", first, topic=self.OTHER)
+        wait_for("both", lambda: lines(out) == [TOPIC, self.OTHER])
+
+    def test_a_topic_without_an_app_is_asked_for_once(self):
+        agent = self.agent(RUN + RUN.replace(TOPIC, "com.example.nobody"))
+        self.script(agent, "command", "true")
+        agent.start().connected()
+        for number in range(5):
+            agent.outcome(self.service.send(agent.token(), {"aps": {"alert": str(number)}}))
+        self.assertEqual(agent.logged().count("the service has no app of this topic"), 1)
+
+
 class EnrolmentTests(Case):
     def test_by_approval_and_kept(self):
         agent = self.agent(f"[topic {TOPIC}]\nwrite = FOLDER/file\n", code=False)

@@ -14,38 +14,50 @@ struct DeliveryRecordTests {
 
   @Test("A start without an end is an interruption, and ends with any end")
   func interruption() {
-    #expect(record("start A 5 topic")["A"]?.isStarted == true)
-    #expect(record("start A 5 topic\nagain A")["A"]?.isStarted == false)
-    #expect(record("start A 5 topic\ndone A 1")["A"]?.isStarted == false)
-    #expect(record("start A 5 topic\ndone A 4")["A"]?.isStarted == true)
-    #expect(record("start A 5 topic\nend A 6 topic run: exit code 0")["A"]?.isStarted == false)
+    #expect(record("start A/t 5")["A/t"]?.isStarted == true)
+    #expect(record("start A/t 5\nagain A/t")["A/t"]?.isStarted == false)
+    #expect(record("start A/t 5\ndone A/t 1")["A/t"]?.isStarted == false)
+    #expect(record("start A/t 5\ndone A/t 4")["A/t"]?.isStarted == true)
+    #expect(record("start A/t 5\nend A/t 6 run: exit code 0")["A/t"]?.isStarted == false)
+  }
+
+  @Test("Equal ids of two topics are two notifications")
+  func topics() {
+    let record = record("end A/t 5 done\nstart A/u 6")
+    #expect(record["A/t"]?.outcome == "done" && record["A/u"]?.outcome == nil)
+    #expect(record.newest(2).map(\.topic) == ["u", "t"])
+    #expect(record.newest(2).map(\.id) == ["A", "A"])
+    #expect(DeliveryRecord.key(id: "A", topic: "com.example/x") == "A/com.example/x")
+    #expect(DeliveryRecord.Entry(key: "A/com.example/x").topic == "com.example/x")
   }
 
   @Test("Lines that are broken or unknown change nothing")
   func broken() {
-    let lines = ["start A", "start A x topic", "done A 999", "end A 6 topic", "fly A", "", "star"]
-    #expect(record(lines.joined(separator: "\n"))["A"] == nil)
+    let lines = [
+      "start A/t", "start A/t x", "start A 5", "done A/t 999", "end A/t 6", "fly A/t", "", "star",
+    ]
+    #expect(record(lines.joined(separator: "\n")).newest(9).isEmpty)
   }
 
   @Test("What is written is what is read, also after it was written anew")
   func roundTrip() {
     let lines =
-      DeliveryRecord.start("A", "topic.a", seconds: 7) + DeliveryRecord.done("A", .run)
-      + DeliveryRecord.start("B", "topic.b", seconds: 8) + DeliveryRecord.done("C", .write)
-      + DeliveryRecord.end("A", "topic.a", seconds: 9, outcome: "run: exit\ncode 0")
+      DeliveryRecord.start("A/t", seconds: 7) + DeliveryRecord.done("A/t", .run)
+      + DeliveryRecord.start("B/u", seconds: 8) + DeliveryRecord.done("C/t", .write)
+      + DeliveryRecord.end("A/t", seconds: 9, outcome: "run: exit\ncode 0")
     var first = record(lines)
-    #expect(first["A"]?.outcome == "run: exit code 0" && first["A"]?.seconds == 9)
-    #expect(first["B"]?.isStarted == true && first["C"]?.done == .write)
+    #expect(first["A/t"]?.outcome == "run: exit code 0" && first["A/t"]?.seconds == 9)
+    #expect(first["B/u"]?.isStarted == true && first["C/t"]?.done == .write)
     let second = record(first.compacted())
-    for id in ["A", "B", "C"] { #expect(second[id] == first[id], "\(id)") }
-    #expect(second.newest(2).map(\.id) == ["C", "B"])
+    for key in ["A/t", "B/u", "C/t"] { #expect(second[key] == first[key], "\(key)") }
+    #expect(second.newest(2).map(\.key) == ["C/t", "B/u"])
   }
 
   @Test("The newest replace the oldest, and a long file is written anew")
   func bounded() {
     var record = DeliveryRecord(capacity: 4)
-    for number in 0..<100 { record.apply("end \(number) 1 topic done") }
-    #expect(record["95"] == nil && record["96"] != nil && record.newest(99).count == 4)
+    for number in 0..<100 { record.apply("end \(number)/t 1 done") }
+    #expect(record["95/t"] == nil && record["96/t"] != nil && record.newest(99).count == 4)
     #expect(record.wantsCompaction)
     #expect(record.compacted().split(separator: "\n").count == 4 && !record.wantsCompaction)
   }

@@ -4,9 +4,11 @@ import ApusWire
 
 /// A notification as it arrived.
 struct Arrival: Sendable {
-  /// The notification's id, by which it is handled once. A service that sends none is given one of the time and its
-  /// own number.
+  /// The notification's id, by which it is handled once in its topic. A service that sends none is given one of the
+  /// time and its own number.
   let id: String
+  /// Of the record of notifications.
+  var key: String { DeliveryRecord.key(id: id, topic: topic) }
   /// The service's number for it until it is acknowledged.
   let messageID: UInt32
   let topic: String

@@ -8,9 +8,9 @@ import Glibc
 extension Dispatcher {
   func startCommands() {
     guard mayStart else { return }
-    while let id = queue.next(topicLimit: { [rules] in rules[$0]?.run?.limit ?? 1 }) {
-      guard let delivery = deliveries[id], let rule = delivery.rule.run else {
-        queue.ended(id)
+    while let key = queue.next(topicLimit: { [rules] in rules[$0]?.run?.limit ?? 1 }) {
+      guard let delivery = deliveries[key], let rule = delivery.rule.run else {
+        queue.ended(key)
         continue
       }
       start(delivery, rule)
@@ -19,9 +19,8 @@ extension Dispatcher {
 
   private func start(_ delivery: Delivery, _ rule: RunRule) {
     let arrival = delivery.arrival
-    let id = arrival.id
-    let started = DeliveryRecord.start(
-      id, arrival.topic, seconds: EventLoop.wallClockMilliseconds() / 1000)
+    let key = arrival.key
+    let started = DeliveryRecord.start(key, seconds: EventLoop.wallClockMilliseconds() / 1000)
     let output = openOutput(of: arrival.topic)
     defer { closeOutput(output) }
     do throws(AgentFault) {
@@ -30,19 +29,19 @@ extension Dispatcher {
           words: rule.words, directory: rule.directory, account: try account(rule.user),
           variables: arrival.variables, input: arrival.payload,
           timeoutSeconds: rule.timeoutSeconds, output: output,
-          record: (file.descriptor, started, DeliveryRecord.again(id))), loop: loop
-      ) { [weak self] in self?.commandEnded(id, $0) }
+          record: (file.descriptor, started, DeliveryRecord.again(key))), loop: loop
+      ) { [weak self] in self?.commandEnded(key, $0) }
       file.learn(started)
-      commands[id] = process
+      commands[key] = process
     } catch {
-      queue.ended(id)
-      ended(.run, of: id, .again(error.problem))
+      queue.ended(key)
+      ended(.run, of: key, .again(error.problem))
     }
   }
 
-  private func commandEnded(_ id: String, _ ending: CommandProcess.Ending) {
-    commands[id] = nil
-    queue.ended(id)
+  private func commandEnded(_ key: String, _ ending: CommandProcess.Ending) {
+    commands[key] = nil
+    queue.ended(key)
     let result: ActionResult =
       switch ending {
       case .exited(let code): ActionResult(exitCode: code)
@@ -51,12 +50,12 @@ extension Dispatcher {
       }
     if case .again = result {
       do throws(AgentFault) {
-        try file.write(DeliveryRecord.again(id), durably: true)
+        try file.write(DeliveryRecord.again(key), durably: true)
       } catch {
         log(.error, "not recorded", .text("reason", "\(error)"))
       }
     }
-    ended(.run, of: id, result)
+    ended(.run, of: key, result)
     startCommands()
     if !mayStart, commands.isEmpty { becomeIdle() }
   }
@@ -83,7 +82,7 @@ extension Dispatcher {
   /// The user chose an action of a notification on the desktop.
   func runAction(_ arrival: Arrival, _ action: String) {
     guard mayStart, let words = rules[arrival.topic]?.show?.onAction else { return }
-    let key = "\(arrival.id) \(action)"
+    let key = "\(arrival.key) \(action)"
     let output = openOutput(of: arrival.topic)
     defer { closeOutput(output) }
     do throws(AgentFault) {

@@ -44,7 +44,7 @@ final class Dispatcher {
   private(set) var deliveries: [String: Delivery] = [:]
   var queue: CommandQueue
   var commands: [String: CommandProcess] = [:]
-  private var retries: [(dueMilliseconds: UInt64, id: String, action: ActionSet)] = []
+  private var retries: [(dueMilliseconds: UInt64, key: String, action: ActionSet)] = []
   private var timer: LoopTimer?
   private var isStopping = false
   private var whenIdle: (() -> Void)?
@@ -63,8 +63,8 @@ final class Dispatcher {
   func use(_ rules: [TopicRule], commandLimit: Int) {
     self.rules = Dictionary(rules.map { ($0.topic, $0) }) { first, _ in first }
     queue.limit = commandLimit
-    for (id, delivery) in deliveries where self.rules[delivery.rule.topic] == nil {
-      ended(.forward, of: id, .failed("the topic was given up"))
+    for (key, delivery) in deliveries where self.rules[delivery.rule.topic] == nil {
+      ended(.forward, of: key, .failed("the topic was given up"))
     }
     startCommands()
   }
@@ -80,11 +80,11 @@ final class Dispatcher {
   // MARK: Arrivals
 
   func receive(_ arrival: Arrival) -> DeviceVerdict {
-    if let open = deliveries[arrival.id] {
+    if let open = deliveries[arrival.key] {
       open.arrival = arrival
       return .hold
     }
-    let entry = file[arrival.id]
+    let entry = file[arrival.key]
     if entry?.outcome != nil {
       log(.debug, "handled before", .text("id", arrival.id), .text("topic", arrival.topic))
       return .acknowledge
@@ -97,14 +97,14 @@ final class Dispatcher {
     if shown?.isSilent ?? true || arrival.fields.pushType == .background { pending.remove(.show) }
     pending.subtract(entry?.done ?? [])
     let delivery = Delivery(arrival, rule, pending: pending)
-    deliveries[arrival.id] = delivery
+    deliveries[arrival.key] = delivery
     if pending.contains(.run), entry?.isStarted == true {
       interrupted(delivery)
     }
     for action in [ActionSet.write, .show, .forward, .run] where delivery.pending.contains(action) {
       perform(action, delivery)
     }
-    if delivery.pending.isEmpty, deliveries[arrival.id] != nil { finish(delivery) }
+    if delivery.pending.isEmpty, deliveries[arrival.key] != nil { finish(delivery) }
     host?.dispatcherChanged()
     return .hold
   }
@@ -125,29 +125,27 @@ final class Dispatcher {
     switch action {
     case .write:
       guard let write = rule.write else { return }
-      ended(.write, of: arrival.id, LineWriter.append(arrival.json.line, to: write.path))
+      ended(.write, of: arrival.key, LineWriter.append(arrival.json.line, to: write.path))
     case .show:
       guard let show = rule.show else { return }
-      desktop.show(arrival, show) { [weak self] in self?.ended(.show, of: arrival.id, $0) }
+      desktop.show(arrival, show) { [weak self] in self?.ended(.show, of: arrival.key, $0) }
     case .forward: reader.offer(arrival)
     case .run:
-      queue.add(arrival.id, topic: rule.topic)
+      queue.add(arrival.key, topic: rule.topic)
       startCommands()
     default: break
     }
   }
 
-  /// A program acknowledged a notification that was forwarded to it. False if it was not open.
-  func acknowledged(id: String, by peer: String) -> Bool {
-    guard let delivery = deliveries[id], delivery.pending.contains(.forward) else { return false }
-    ended(.forward, of: id, .done("acknowledged by \(peer)"))
-    return true
+  /// A program acknowledged a notification that was forwarded to it.
+  func acknowledged(_ arrival: Arrival, by peer: String) {
+    ended(.forward, of: arrival.key, .done("acknowledged by \(peer)"))
   }
 
   // MARK: Ends
 
-  func ended(_ action: ActionSet, of id: String, _ result: ActionResult) {
-    guard let delivery = deliveries[id], delivery.pending.contains(action) else { return }
+  func ended(_ action: ActionSet, of key: String, _ result: ActionResult) {
+    guard let delivery = deliveries[key], delivery.pending.contains(action) else { return }
     let text: String
     switch result {
     case .again(let reason): return again(action, delivery, reason)
@@ -155,14 +153,15 @@ final class Dispatcher {
     case .failed(let reason):
       text = reason
       log(
-        .warning, "an action failed", .text("id", id), .text("topic", delivery.rule.topic),
+        .warning, "an action failed", .text("id", delivery.arrival.id),
+        .text("topic", delivery.rule.topic),
         .text("action", action.name), .text("reason", reason))
     }
     delivery.pending.remove(action)
     delivery.results.append("\(action.name): \(text)")
-    if action == .forward { reader.withdraw(id) }
+    if action == .forward { reader.withdraw(key) }
     do throws(AgentFault) {
-      try file.write(DeliveryRecord.done(id, action), durably: false)
+      try file.write(DeliveryRecord.done(key, action), durably: false)
     } catch {
       log(.error, "not recorded", .text("reason", "\(error)"))
     }
@@ -178,7 +177,7 @@ final class Dispatcher {
       .text("topic", delivery.rule.topic), .text("action", action.name), .text("reason", reason),
       .number("wait_ms", wait))
     loop.updateNow()
-    retries.append((loop.nowMilliseconds + wait, delivery.arrival.id, action))
+    retries.append((loop.nowMilliseconds + wait, delivery.arrival.key, action))
     armRetries()
   }
 
@@ -192,7 +191,7 @@ final class Dispatcher {
     let due = retries.filter { $0.dueMilliseconds <= now }
     retries.removeAll { $0.dueMilliseconds <= now }
     for retry in due {
-      guard let delivery = deliveries[retry.id] else { continue }
+      guard let delivery = deliveries[retry.key] else { continue }
       if retry.action.isEmpty { finish(delivery) } else { perform(retry.action, delivery) }
     }
     armRetries()
@@ -206,12 +205,12 @@ final class Dispatcher {
     do throws(AgentFault) {
       try file.write(
         DeliveryRecord.end(
-          arrival.id, arrival.topic, seconds: EventLoop.wallClockMilliseconds() / 1000,
+          arrival.key, seconds: EventLoop.wallClockMilliseconds() / 1000,
           outcome: outcome), durably: true)
     } catch {
       return again([], delivery, "\(error)")
     }
-    deliveries[arrival.id] = nil
+    deliveries[arrival.key] = nil
     log(
       .info, "handled", .text("id", arrival.id), .text("topic", arrival.topic),
       .text("outcome", outcome))

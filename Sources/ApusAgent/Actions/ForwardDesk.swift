@@ -37,5 +37,5 @@ final class ForwardDesk {
   }
 
   /// The notification was acknowledged.
-  func withdraw(_ id: String) { open.removeAll { $0.id == id } }
+  func withdraw(_ key: String) { open.removeAll { $0.key == key } }
 }

@@ -12,8 +12,8 @@ enum ControlRequest: Sendable, Equatable {
   /// The program wants the notifications of a topic on this connection.
   case subscribe(topic: String)
   case unsubscribe(topic: String)
-  /// The program has taken care of a notification.
-  case acknowledge(id: String)
+  /// The program has taken care of a notification; nil: of each topic with this id.
+  case acknowledge(id: String, topic: String?)
 
   /// Bytes of a line without its end.
   static let lineBytes = 4096
@@ -39,7 +39,7 @@ enum ControlRequest: Sendable, Equatable {
     case "unsubscribe": self = .unsubscribe(topic: try Self.topic(object))
     case "acknowledge":
       guard let id = object["id"]?.string else { throw AgentFault("acknowledge needs an id") }
-      self = .acknowledge(id: id)
+      self = .acknowledge(id: id, topic: object["topic"] == nil ? nil : try Self.topic(object))
     default: throw AgentFault("there is no operation \"\(operation)\"")
     }
   }

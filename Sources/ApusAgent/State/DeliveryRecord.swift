@@ -2,35 +2,40 @@
 ///
 /// | line | written |
 /// | --- | --- |
-/// | `start ID SECONDS TOPIC` | durably by the command's process, before it becomes the command |
-/// | `again ID` | the command could not start, or asked to be run again |
-/// | `done ID ACTION` | an action has ended for good |
-/// | `end ID SECONDS TOPIC OUTCOME` | durably, before the notification is acknowledged |
+/// | `start KEY SECONDS` | durably by the command's process, before it becomes the command |
+/// | `again KEY` | the command could not start, or asked to be run again |
+/// | `done KEY ACTION` | an action has ended for good |
+/// | `end KEY SECONDS OUTCOME` | durably, before the notification is acknowledged |
 ///
-/// Times are Unix seconds. A half line at the end of the file, from a loss of power, is skipped. Bounded: the newest
-/// notifications replace the oldest.
+/// A key is `ID/TOPIC`: providers choose the ids, so that those of two topics may be equal. Times are Unix seconds. A
+/// half line at the end of the file, from a loss of power, is skipped. Bounded: the newest notifications replace the
+/// oldest.
 package struct DeliveryRecord: Sendable {
   package struct Entry: Sendable, Equatable {
-    package var id: String
-    package var topic = ""
+    package var key: String
     package var seconds: Int64 = 0
     /// Whether the command started, and its end is not recorded.
     package var isStarted = false
     package var done: ActionSet = []
     /// How all of it ended; nil: not yet.
     package var outcome: String?
+
+    package var id: Substring { key.prefix { $0 != "/" } }
+    package var topic: Substring { key.drop { $0 != "/" }.dropFirst() }
   }
+
+  package static func key(id: String, topic: String) -> String { "\(id)/\(topic)" }
 
   package let capacity: Int
   private var entries: [String: Entry] = [:]
-  /// The ids by age, the oldest first.
+  /// The keys by age, the oldest first.
   private var order: [String] = []
   /// Lines in the file since it was written anew.
   package private(set) var lineCount = 0
 
   package init(capacity: Int) { self.capacity = capacity }
 
-  package subscript(id: String) -> Entry? { entries[id] }
+  package subscript(key: String) -> Entry? { entries[key] }
 
   /// The newest first.
   package func newest(_ count: Int) -> [Entry] {
@@ -42,73 +47,68 @@ package struct DeliveryRecord: Sendable {
 
   // MARK: Lines
 
-  package static func start(_ id: String, _ topic: String, seconds: Int64) -> String {
-    "start \(id) \(seconds) \(topic)\n"
+  package static func start(_ key: String, seconds: Int64) -> String {
+    "start \(key) \(seconds)\n"
   }
 
-  package static func again(_ id: String) -> String { "again \(id)\n" }
+  package static func again(_ key: String) -> String { "again \(key)\n" }
 
-  package static func done(_ id: String, _ action: ActionSet) -> String {
-    "done \(id) \(action.rawValue)\n"
+  package static func done(_ key: String, _ action: ActionSet) -> String {
+    "done \(key) \(action.rawValue)\n"
   }
 
   /// - Parameter outcome: Readable; line breaks become blanks.
-  package static func end(
-    _ id: String, _ topic: String, seconds: Int64, outcome: String
-  ) -> String {
+  package static func end(_ key: String, seconds: Int64, outcome: String) -> String {
     let text = outcome.map { $0.isNewline ? " " : String($0) }.joined()
-    return "end \(id) \(seconds) \(topic) \(text)\n"
+    return "end \(key) \(seconds) \(text)\n"
   }
 
   /// Takes a line, without its end. Others than those above change nothing.
   package mutating func apply(_ line: some StringProtocol) {
     lineCount += 1
-    let words = line.split(separator: " ", maxSplits: 4)
-    guard words.count >= 2 else { return }
-    let id = String(words[1])
+    let words = line.split(separator: " ", maxSplits: 3)
+    guard words.count >= 2, words[1].contains("/") else { return }
+    let key = String(words[1])
     switch (words[0], words.count) {
-    case ("start", 4):
+    case ("start", 3):
       guard let seconds = Int64(words[2]) else { return }
-      change(id) { entry in
-        (entry.isStarted, entry.seconds, entry.topic) = (true, seconds, String(words[3]))
-      }
-    case ("again", 2): change(id) { $0.isStarted = false }
+      change(key) { ($0.isStarted, $0.seconds) = (true, seconds) }
+    case ("again", 2): change(key) { $0.isStarted = false }
     case ("done", 3):
       guard let raw = UInt8(words[2]) else { return }
       let action = ActionSet(rawValue: raw)
-      change(id) { entry in
+      change(key) { entry in
         entry.done.formUnion(action)
         if action.contains(.run) { entry.isStarted = false }
       }
-    case ("end", 5):
+    case ("end", 4):
       guard let seconds = Int64(words[2]) else { return }
-      change(id) { entry in
-        (entry.isStarted, entry.seconds, entry.topic) = (false, seconds, String(words[3]))
-        entry.outcome = String(words[4])
+      change(key) { entry in
+        (entry.isStarted, entry.seconds) = (false, seconds)
+        entry.outcome = String(words[3])
       }
     default: return
     }
   }
 
-  private mutating func change(_ id: String, _ body: (inout Entry) -> Void) {
-    if entries[id] == nil {
-      order.append(id)
+  private mutating func change(_ key: String, _ body: (inout Entry) -> Void) {
+    if entries[key] == nil {
+      order.append(key)
       if order.count > capacity { entries[order.removeFirst()] = nil }
     }
-    body(&entries[id, default: Entry(id: id)])
+    body(&entries[key, default: Entry(key: key)])
   }
 
   /// The lines that say the same, for a new file.
   package mutating func compacted() -> String {
     var lines: [String] = []
     for entry in order.compactMap({ entries[$0] }) {
-      if !entry.done.isEmpty { lines.append(Self.done(entry.id, entry.done)) }
+      if !entry.done.isEmpty { lines.append(Self.done(entry.key, entry.done)) }
       if entry.isStarted {
-        lines.append(Self.start(entry.id, entry.topic, seconds: entry.seconds))
+        lines.append(Self.start(entry.key, seconds: entry.seconds))
       }
       if let outcome = entry.outcome {
-        lines.append(
-          Self.end(entry.id, entry.topic, seconds: entry.seconds, outcome: outcome))
+        lines.append(Self.end(entry.key, seconds: entry.seconds, outcome: outcome))
       }
     }
     lineCount = lines.count

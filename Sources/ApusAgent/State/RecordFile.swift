@@ -49,7 +49,7 @@ final class RecordFile {
     return descriptor
   }
 
-  subscript(id: String) -> DeliveryRecord.Entry? { record[id] }
+  subscript(key: String) -> DeliveryRecord.Entry? { record[key] }
 
   /// Takes a line that another process has written.
   func learn(_ line: String) { record.apply(line.dropLast()) }
