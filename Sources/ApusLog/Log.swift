@@ -1,3 +1,4 @@
+import ApusModel
 import ApusLoop
 import Glibc
 
@@ -154,24 +155,13 @@ package struct Log: Sendable {
   /// RFC 3339 in UTC with milliseconds.
   package static func timestamp(_ milliseconds: Int64) -> String {
     let (days, rest) = milliseconds.floorDivided(by: 86_400_000)
-    let (year, month, day) = civilDate(daysSinceEpoch: days)
+    let date = CivilDate(daysSince1970: days)
     let hour = rest / 3_600_000
     let minute = rest / 60_000 % 60
     let second = rest / 1000 % 60
-    return "\(year)-\(month.twoDigits)-\(day.twoDigits)T\(hour.twoDigits):\(minute.twoDigits):"
+    return
+      "\(date.year)-\(date.month.twoDigits)-\(date.day.twoDigits)T\(hour.twoDigits):\(minute.twoDigits):"
       + "\(second.twoDigits).\((rest % 1000).digits(3))Z"
-  }
-
-  /// The date in the proleptic Gregorian calendar, computed in eras of 400 years from 1 March 0000.
-  private static func civilDate(daysSinceEpoch: Int64) -> (Int64, Int64, Int64) {
-    let (era, dayOfEra) = (daysSinceEpoch + 719_468).floorDivided(by: 146_097)
-    let yearOfEra =
-      (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let monthFromMarch = (5 * dayOfYear + 2) / 153
-    let day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
-    let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-    return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
   }
 }
 

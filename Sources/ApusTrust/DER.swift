@@ -1,3 +1,5 @@
+import ApusModel
+
 /// Writes DER (X.690): each function returns one whole element.
 enum DER {
   enum Tag {
@@ -108,21 +110,12 @@ struct OID: Sendable, Hashable {
 struct CivilTime: Hashable {
   let year, month, day, hour, minute, second: Int
 
-  /// Counts in 400-year eras that begin on 1 March, so that the leap day comes last.
   init(unixSeconds: Int64) {
     let limits: ClosedRange<Int64> = -62_135_596_800...253_402_300_799
     let seconds = Int(min(max(unixSeconds, limits.lowerBound), limits.upperBound))
     let secondOfDay = ((seconds % 86400) + 86400) % 86400
-    let days = (seconds - secondOfDay) / 86400 + 719_468
-    let era = days / 146_097
-    let dayOfEra = days % 146_097
-    let yearOfEra =
-      (dayOfEra - dayOfEra / 1460 + dayOfEra / 36524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let monthFromMarch = (5 * dayOfYear + 2) / 153
-    day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
-    month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-    year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+    let date = CivilDate(daysSince1970: Int64((seconds - secondOfDay) / 86400))
+    (year, month, day) = (Int(date.year), Int(date.month), Int(date.day))
     hour = secondOfDay / 3600
     minute = secondOfDay / 60 % 60
     second = secondOfDay % 60
@@ -135,14 +128,10 @@ struct CivilTime: Hashable {
     guard (1...9999).contains(year), (1...12).contains(month), (1...31).contains(day),
       (0..<24).contains(hour), (0..<60).contains(minute), (0..<60).contains(second)
     else { return nil }
-    // Months count from March, in years that begin then.
-    let marchYear = month <= 2 ? year - 1 : year
-    let monthFromMarch = (month + 9) % 12
-    let leapDays = marchYear / 4 - marchYear / 100 + marchYear / 400
-    let days = 365 * marchYear + leapDays + (153 * monthFromMarch + 2) / 5 + day - 1 - 719_468
-    let seconds = Int64(days) * 86400 + Int64(hour * 3600 + minute * 60 + second)
+    let date = CivilDate(year: Int64(year), month: Int64(month), day: Int64(day))
+    let days = date.daysSince1970
     // The 31st of a shorter month would be a day of the next one.
-    guard CivilTime(unixSeconds: seconds).day == day else { return nil }
-    return seconds
+    guard CivilDate(daysSince1970: days) == date else { return nil }
+    return days * 86400 + Int64(hour * 3600 + minute * 60 + second)
   }
 }

@@ -155,8 +155,8 @@ package enum DateTime {
       guard index > first else { return nil }
     }
     guard let offset = offsetSeconds(bytes[index...]) else { return nil }
-    let seconds =
-      daysSinceEpoch(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset
+    let days = CivilDate(year: year, month: month, day: day).daysSince1970
+    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset
     return seconds * 1000 + fraction
   }
 
@@ -177,15 +177,5 @@ package enum DateTime {
     case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
     default: 31
     }
-  }
-
-  /// Days of the proleptic Gregorian calendar, counted in years that begin in March.
-  private static func daysSinceEpoch(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-    let shifted = month <= 2 ? year - 1 : year
-    let era = shifted / 400
-    let yearOfEra = shifted - era * 400
-    let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-    let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-    return era * 146_097 + dayOfEra - 719_468
   }
 }

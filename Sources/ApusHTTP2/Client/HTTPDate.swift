@@ -16,8 +16,8 @@ package enum HTTPDate {
     else { return nil }
     for (index, name) in months.enumerated() where text.extracting(8..<11).equals(name.span) {
       guard day <= 31 else { return nil }
-      let days = daysSince1970(year: year, month: Int64(index + 1), day: day)
-      return days * 86_400 + hour * 3600 + minute * 60 + second
+      let date = CivilDate(year: year, month: Int64(index + 1), day: day)
+      return date.daysSince1970 * 86_400 + hour * 3600 + minute * 60 + second
     }
     return nil
   }
@@ -38,15 +38,5 @@ package enum HTTPDate {
       value = value * 10 + Int64(text[index] &- 0x30)
     }
     return value
-  }
-
-  /// Days of the Gregorian calendar, with years that begin in March, so that a leap day is the last of its year.
-  private static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
-    let shifted = month <= 2 ? year - 1 : year
-    let era = (shifted >= 0 ? shifted : shifted - 399) / 400
-    let yearOfEra = shifted - era * 400
-    let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-    let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-    return era * 146_097 + dayOfEra - 719_468
   }
 }
