@@ -171,6 +171,9 @@ let package = Package(
       name: "CNGHTTP2", path: "Tests/CNGHTTP2", pkgConfig: "libnghttp2",
       providers: [.apt(["libnghttp2-dev"])]),
 
+    // Tests in Python, which run among those in Swift.
+    .target(name: "UnittestRunner", path: "Tests/UnittestRunner", swiftSettings: common),
+
     // The vectors of the courier protocol, for the tests of both ends.
     .target(
       name: "CourierVectors", dependencies: ["ApusWire"], path: "Tests/CourierVectors",
@@ -207,11 +210,11 @@ let package = Package(
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults"]),
     .testTarget(
-      name: "BenchmarkTests", exclude: ["tools_tests.py", "runner_tests.py"],
-      swiftSettings: common),
+      name: "BenchmarkTests", dependencies: ["UnittestRunner"],
+      exclude: ["tools_tests.py", "runner_tests.py"], swiftSettings: common),
     .testTarget(
-      name: "ConsoleTests", dependencies: ["ApusConsole", "apus"], exclude: ["Browser"],
-      swiftSettings: common),
+      name: "ConsoleTests", dependencies: ["ApusConsole", "apus", "UnittestRunner"],
+      exclude: ["Browser"], swiftSettings: common),
     tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
     tests(
       "ApusDeviceTests",
@@ -245,7 +248,7 @@ let package = Package(
       swiftSettings: common),
     .testTarget(
       name: "ApusAgentTests",
-      dependencies: ["ApusAgent", "ApusLoop", "ApusWire", "apus", "apus-agent"],
+      dependencies: ["ApusAgent", "ApusLoop", "ApusWire", "apus", "apus-agent", "UnittestRunner"],
       swiftSettings: common),
     tests("TidyTests", ["ApusModel"]),
   ],

@@ -1,4 +1,5 @@
 import Testing
+import UnittestRunner
 
 /// Half of the page's tests, in a suite of its own so that it can run beside the others.
 @Suite("The console's inbox in a browser")
@@ -46,7 +47,7 @@ struct BrowserTests {
       ("a ... ok\n\nRan 2 tests in 0.1s\n\nOK\n", 2, true),
     ])
   func outcomes(text: String, count: Int, isGood: Bool) {
-    let outcome = Outcome(text)
+    let outcome = UnittestRun(output: text)
     #expect(outcome.count == count)
     #expect(outcome.isGood == isGood)
   }
