@@ -10,6 +10,13 @@ package indirect enum JSONValue: Sendable, Equatable {
   case array([JSONValue])
   case object(JSONObject)
 
+  /// An object of the members that are not nil.
+  package static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
+    .object(
+      JSONObject(
+        members.compactMap { key, value in value.map { JSONObject.Member(key: key, value: $0) } }))
+  }
+
   package var string: String? {
     if case .string(let text) = self { text } else { nil }
   }

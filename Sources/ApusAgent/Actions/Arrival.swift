@@ -71,13 +71,6 @@ struct Arrival: Sendable {
 }
 
 extension JSONValue {
-  /// An object of the members that are not nil.
-  static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
-    .object(
-      JSONObject(
-        members.compactMap { key, value in value.map { JSONObject.Member(key: key, value: $0) } }))
-  }
-
   /// One line with its end.
   var line: [UInt8] { bytes + [0x0a] }
 }

@@ -223,7 +223,7 @@ final class Dispatcher {
 
   // MARK: Stopping
 
-  /// Takes no more, and calls back once no command runs.
+  /// Accepts no further notifications, and calls back when no command is running.
   func stop(whenIdle: @escaping () -> Void) {
     isStopping = true
     self.whenIdle = whenIdle

@@ -92,7 +92,7 @@ extension SectionReader {
   fileprivate mutating func topicRule(
     _ defaults: AgentConfiguration.Defaults
   ) throws(AgentFault) -> TopicRule {
-    guard isTopic(section.name) else {
+    guard TopicRule.isTopic(section.name) else {
       throw fault(nil, "\"\(section.name)\" is not a topic such as com.example.app", nil)
     }
     var rule = TopicRule(topic: section.name)
@@ -106,11 +106,6 @@ extension SectionReader {
         "Add `run = COMMAND`, `show = yes`, `write = FILE` or `forward = USER`.")
     }
     return rule
-  }
-
-  private func isTopic(_ text: String) -> Bool {
-    1...Limits.topicBytes ~= text.utf8.count
-      && text.utf8.allSatisfy { 0x21...0x7e ~= $0 && $0 != UInt8(ascii: ",") }
   }
 
   private mutating func runRule(

@@ -1,3 +1,5 @@
+import ApusModel
+
 /// What `agent.conf` says.
 package struct AgentConfiguration: Sendable, Equatable {
   /// A host name or an address, without brackets.
@@ -45,6 +47,12 @@ package struct TopicRule: Sendable, Equatable {
   package var forward: [String]?
 
   package init(topic: String) { self.topic = topic }
+
+  /// Whether a text may be a topic; the service knows whether it is one.
+  static func isTopic(_ text: String) -> Bool {
+    1...Limits.topicBytes ~= text.utf8.count
+      && text.utf8.allSatisfy { 0x21...0x7e ~= $0 && $0 != UInt8(ascii: ",") }
+  }
 }
 
 /// A command for each notification.

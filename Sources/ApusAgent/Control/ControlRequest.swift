@@ -1,4 +1,3 @@
-import ApusModel
 import ApusWire
 
 /// A line from a local program.
@@ -45,9 +44,9 @@ enum ControlRequest: Sendable, Equatable {
   }
 
   private static func topic(_ object: JSONObject) throws(AgentFault) -> String {
-    guard let topic = object["topic"]?.string, 1...Limits.topicBytes ~= topic.utf8.count,
-      topic.utf8.allSatisfy({ 0x21...0x7e ~= $0 && $0 != UInt8(ascii: ",") })
-    else { throw AgentFault("the member \"topic\" must be a topic such as com.example.app") }
+    guard let topic = object["topic"]?.string, TopicRule.isTopic(topic) else {
+      throw AgentFault("the member \"topic\" must be a topic such as com.example.app")
+    }
     return topic
   }
 }

@@ -1,13 +1,6 @@
 package import ApusWire
 
 extension JSONValue {
-  /// An object of the members that are not nil.
-  package static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
-    .object(
-      JSONObject(
-        members.compactMap { key, value in value.map { JSONObject.Member(key: key, value: $0) } }))
-  }
-
   package static func strings(_ texts: some Sequence<String>) -> JSONValue {
     .array(texts.map(JSONValue.string))
   }

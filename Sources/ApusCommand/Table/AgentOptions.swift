@@ -74,10 +74,6 @@ extension Program {
 
 /// The options of `apus-agent`.
 package enum AgentOptions {
-  package enum Level: String, Sendable, CaseIterable {
-    case debug, info, notice, warning, error
-  }
-
   private static let asking: [AgentVerb] = [.status, .tokens, .history, .register, .unregister]
 
   package static let file = Option(
@@ -94,8 +90,8 @@ package enum AgentOptions {
     "--count", .integer("N", 1...1000), in: [AgentVerb.history], group: .general,
     scope: .flagOnly, default: "20", help: "Number of notifications.")
   package static let logLevel = Option(
-    "--log-level", .choice("LEVEL", Level.allCases.map { ($0.rawValue, $0) }),
-    in: [AgentVerb.run], group: .general, default: "info", help: "The least important lines to log."
+    "--log-level", .logLevel, in: [AgentVerb.run], group: .general, default: "info",
+    help: "The least important lines to log."
   )
   package static let code = Option(
     "--enrolment-code", .text("CODE"), in: [AgentVerb.run], group: .device, scope: .everywhere,

@@ -26,13 +26,7 @@ package enum ApusOptions {
     in: [Verb.serve, .listen], group: .general, default: "text",
     help: "The format of the log on standard error: text or json.")
   package static let logLevel = Option(
-    "--log-level",
-    .choice(
-      "LEVEL",
-      [
-        ("debug", LogLevel.debug), ("info", .info), ("notice", .notice), ("warning", .warning),
-        ("error", .error),
-      ]), in: [Verb.serve, .listen], group: .general, default: "info",
+    "--log-level", .logLevel, in: [Verb.serve, .listen], group: .general, default: "info",
     help: "The lowest level that is logged: debug, info, notice, warning or error.")
 
   // MARK: init, cert, device

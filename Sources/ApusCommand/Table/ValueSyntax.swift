@@ -37,6 +37,17 @@ extension ValueSyntax where Value == Bool {
   }
 }
 
+extension ValueSyntax where Value == LogLevel {
+  static var logLevel: ValueSyntax {
+    .choice(
+      "LEVEL",
+      [
+        ("debug", .debug), ("info", .info), ("notice", .notice), ("warning", .warning),
+        ("error", .error),
+      ])
+  }
+}
+
 extension ValueSyntax where Value == String {
   static func text(_ placeholder: String) -> ValueSyntax {
     ValueSyntax(placeholder) { text throws(ValueProblem) in

@@ -178,7 +178,6 @@ extension PushDevice {
       loop.perform { session.cancel() }
     }
   }
-
 }
 
 extension EnrolmentSession {
