@@ -1,5 +1,5 @@
-import ApusModel
 import ApusLoop
+import ApusModel
 import Glibc
 
 /// Structured logs on standard error, as text or JSON.
@@ -156,11 +156,11 @@ package struct Log: Sendable {
   package static func timestamp(_ milliseconds: Int64) -> String {
     let (days, rest) = milliseconds.floorDivided(by: 86_400_000)
     let date = CivilDate(daysSince1970: days)
+    let (month, day) = (date.month.twoDigits, date.day.twoDigits)
     let hour = rest / 3_600_000
     let minute = rest / 60_000 % 60
     let second = rest / 1000 % 60
-    return
-      "\(date.year)-\(date.month.twoDigits)-\(date.day.twoDigits)T\(hour.twoDigits):\(minute.twoDigits):"
+    return "\(date.year)-\(month)-\(day)T\(hour.twoDigits):\(minute.twoDigits):"
       + "\(second.twoDigits).\((rest % 1000).digits(3))Z"
   }
 }

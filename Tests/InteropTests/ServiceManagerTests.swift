@@ -28,7 +28,8 @@ struct ServiceManagerTests {
       let log = installation.directory.appending(path: "\(isJournal).log")
       let script =
         #"exec 2>"$0"; \#(isJournal ? #"export JOURNAL_STREAM="$(stat -c %d:%i "$0")"; "# : "")"#
-        + #"exec timeout 2 "$@" >/dev/null"#
+        // In the foreground: otherwise its signal comes twice, to the process and to the group.
+        + #"exec timeout --foreground 2 "$@" >/dev/null"#
       _ = try? Programs.run(
         URL(filePath: "/bin/sh"),
         [
