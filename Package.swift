@@ -205,7 +205,7 @@ let package = Package(
     tests(
       "ApusDirectoryTests",
       [
-        "ApusDirectory", "ApusEnrolment", "ApusServer", "ApusTesting", "ApusModel", "ApusCore",
+        "ApusDirectory", "ApusRandom", "ApusEnrolment", "ApusServer", "ApusTesting", "ApusModel", "ApusCore",
         "ApusLoop", "ApusStore", "ApusTrust", "ApusWire", "DiskFaults",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults"]),

@@ -26,6 +26,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// ticket.keys               keys that seal session tickets; created again if missing
 /// connect.nonces            signed nonces that devices have used in the last minutes
 /// certificates/             certificates issued to providers and devices
+/// devices.tsv               names and tags of devices
 /// enrolment/                enrolment codes, and requests that wait for the operator's approval
 /// crls/                     revocation lists of the authorities, PEM or DER
 /// audit.jsonl               every change of trust and every refusal

@@ -297,6 +297,8 @@ public enum Limits {
   public static let deviceRSABits = 4096
   /// Bytes of a device's name. RFC 5280, appendix A: `ub-common-name`.
   public static let deviceNameBytes = 64
+  public static let deviceTagBytes = 64
+  public static let tagsPerDevice = 16
   /// Bytes of an enrolment code as typed: twice the code's length, for users who insert spaces.
   public static let enrolmentCodeBytes = 64
   /// Devices that one code may enrol.
