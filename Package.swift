@@ -93,11 +93,17 @@ let package = Package(
         "ApusDirectory",
       ]),
     layer(
+      "ApusJobs",
+      [
+        "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusLog", "ApusStore", "ApusThread",
+        "ApusDirectory",
+      ]),
+    layer(
       "ApusAdmin",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
         "ApusStore", "ApusWeb", "ApusThread", "ApusDirectory", "ApusEnrolment", "ApusEmbedded",
-        "ApusWebhooks",
+        "ApusWebhooks", "ApusJobs",
       ], exclude: ["openapi.json"]),
     // L5: drivers.
     layer(
@@ -105,7 +111,7 @@ let package = Package(
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
         "ApusLog", "ApusStore", "ApusThread", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
-        "ApusWebhooks",
+        "ApusWebhooks", "ApusJobs",
       ]),
     layer(
       "ApusClient",
@@ -194,7 +200,7 @@ let package = Package(
         "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusTesting",
         "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2", "ApusEmbedded",
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusWebhooks", "ApusDevice",
-        "CourierVectors", "DiskFaults", "ApusRandom",
+        "CourierVectors", "DiskFaults", "ApusRandom", "ApusJobs",
       ]),
     tests(
       "ApusWebhooksTests",
@@ -203,10 +209,13 @@ let package = Package(
         "ApusWire", "DiskFaults",
       ]),
     tests(
+      "ApusJobsTests",
+      ["ApusJobs", "ApusDirectory", "ApusLog", "ApusModel", "ApusStore", "ApusThread"]),
+    tests(
       "ApusDirectoryTests",
       [
-        "ApusDirectory", "ApusRandom", "ApusEnrolment", "ApusServer", "ApusTesting", "ApusModel", "ApusCore",
-        "ApusLoop", "ApusStore", "ApusTrust", "ApusWire", "DiskFaults",
+        "ApusDirectory", "ApusRandom", "ApusEnrolment", "ApusServer", "ApusTesting", "ApusModel",
+        "ApusCore", "ApusLoop", "ApusStore", "ApusTrust", "ApusWire", "DiskFaults",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults"]),
     .testTarget(

@@ -89,7 +89,13 @@ struct AdminAPI: WebHandler {
     case .history: return try history(input)
     case .listDevices: return try AdminKnownDevices(view, input).list()
     case .device: return try AdminKnownDevices(view, input).one()
-    case .sendNotification: return try AdminTestPush(view, input).send()
+    case .sendNotification:
+      let jobs = AdminJobs(view, input)
+      return jobs.isAsked ? try jobs.create() : try AdminTestPush(view, input).send()
+    case .listJobs: return try AdminJobs(view, input).list()
+    case .job: return try AdminJobs(view, input).one()
+    case .jobResults: return try AdminJobs(view, input).results()
+    case .cancelJob: return try AdminJobs(view, input).cancel()
     case .listTeams: return try changes.list("team", name: "team", ["name"])
     case .listApps: return try changes.listApps()
     case .listKeys:

@@ -71,6 +71,9 @@ final class AdminInput {
 
   // MARK: Members
 
+  /// Whether the request has the member. One that is only asked for is not read.
+  func has(_ name: String) -> Bool { members.contains { $0.key == name && $0.value != .null } }
+
   private func member(_ name: String) -> JSONValue? {
     used.insert(name)
     guard let value = members.last(where: { $0.key == name })?.value, value != .null else {

@@ -31,6 +31,10 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case device
   case retireDevice
   case sendNotification
+  case listJobs
+  case job
+  case jobResults
+  case cancelJob
   case listCodes
   case makeCode
   case withdrawCode
@@ -85,6 +89,10 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .listDevices: Route("GET", "/v1/devices", .read)
     case .device: Route("GET", "/v1/devices/{device}", .read)
     case .sendNotification: Route("POST", "/v1/notifications", .send)
+    case .listJobs: Route("GET", "/v1/jobs", .read)
+    case .job: Route("GET", "/v1/jobs/{job}", .read)
+    case .jobResults: Route("GET", "/v1/jobs/{job}/results", .read)
+    case .cancelJob: Route("POST", "/v1/jobs/{job}/cancel", .send)
     case .retireDevice: Route("POST", "/v1/devices/{device}/retire", .operate)
     case .listCodes: Route("GET", "/v1/codes", .read)
     case .makeCode: Route("POST", "/v1/codes", .operate)

@@ -66,9 +66,10 @@ struct AdminProblem: Error, Sendable, Hashable {
 }
 
 extension WebResponse {
-  init(json: JSONValue, status: Int = 200) {
+  init(json: JSONValue, status: Int = 200, headers: [WebField] = []) {
     self.init(
-      status, contentType: "application/json", body: .bytes(json.bytes + [UInt8(ascii: "\n")]))
+      status, contentType: "application/json", headers: headers,
+      body: .bytes(json.bytes + [UInt8(ascii: "\n")]))
   }
 }
 

@@ -1,5 +1,6 @@
 import ApusCore
 package import ApusDirectory
+package import ApusJobs
 package import ApusLog
 package import ApusLoop
 package import ApusStore
@@ -44,12 +45,13 @@ package final class AdminServer: Sendable {
   ///
   /// - Parameter identity: Identifies the data directory with which the service started.
   package func start(
-    _ service: any AdministeredService, store: any DurableStore, expiries: ExpiryWatch,
-    audit: AuditLog, identity: DirectoryIdentity
+    _ service: any AdministeredService, store: any DurableStore, jobs: JobService,
+    expiries: ExpiryWatch, audit: AuditLog, identity: DirectoryIdentity
   ) throws {
     let view = ServiceView(
       settings: configuration, directory: directory, service: service, store: store,
-      expiries: expiries, certificates: certificates, audit: audit, log: log, state: facts,
+      jobs: jobs, labels: LabelRegister(directory), expiries: expiries, certificates: certificates,
+      audit: audit, log: log, state: facts,
       identity: identity)
     let api = AdminAPI(view: view, gate: AdminGate(directory, audit: view.audit, log: log))
     do {

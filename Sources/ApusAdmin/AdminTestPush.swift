@@ -70,12 +70,12 @@ struct AdminTestPush {
     add(.apnsExpiration, try number("expiration"))
     add(.apnsCollapseID, try input.text("collapse_id"))
     add(.apnsID, try input.text("id"))
-    let payload = try payload()
+    let payload = try Self.payload(input)
     guard fits else { throw AdminProblem(.invalid, "the header fields are too long in total") }
     return TestPush(environment: environment ?? .production, fields: fields, payload: payload)
   }
 
-  private func payload() throws(AdminProblem) -> [UInt8] {
+  static func payload(_ input: AdminInput) throws(AdminProblem) -> [UInt8] {
     let object = try input.object("payload")
     let text = try input.value("payload_text", "a text") { $0 }
     switch (object, text) {
@@ -106,7 +106,7 @@ extension AdminState {
   private static let testPushLimit = RateLimit(
     capacity: Limits.testPushesAtOnce, refill: 1, perSeconds: 1)
 
-  fileprivate func takeTestPush(nowMilliseconds: Int64) throws(AdminProblem) {
+  func takeTestPush(nowMilliseconds: Int64) throws(AdminProblem) {
     let isWithin = testPushes.withLock {
       Self.testPushLimit.take(from: &$0, atMilliseconds: nowMilliseconds)
     }

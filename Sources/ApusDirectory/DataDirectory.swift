@@ -29,6 +29,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// devices.tsv               names and tags of devices
 /// enrolment/                enrolment codes, and requests that wait for the operator's approval
 /// crls/                     revocation lists of the authorities, PEM or DER
+/// jobs/                     pushes to many devices, and how far they are
 /// audit.jsonl               every change of trust and every refusal
 /// webhooks.conf             webhooks and their secrets
 /// webhooks/                 events that wait for webhooks

@@ -35,6 +35,7 @@ extension Log {
     case feedbackUnreadable
     case journalFull
     case auditNotWritten
+    case jobNotWritten
     case memoryScarce
     case memorySufficient
     case noncesNotKept
@@ -73,6 +74,7 @@ extension Log {
       case .feedbackUnreadable: "feedback list unreadable"
       case .journalFull: "ledger journal full: a crash would lose lines of the ledger"
       case .auditNotWritten: "audit line not written"
+      case .jobNotWritten: "progress of a job not written"
       case .memoryScarce: "memory for notifications is nearly used up: providers are slowed down"
       case .memorySufficient: "memory for notifications is sufficient again"
       case .noncesNotKept: "used nonces not saved for a restart"

@@ -23,6 +23,12 @@ public struct NotificationID: Sendable, Hashable {
     self.init(high: first &<< 32 | second, low: third &<< 32 | fourth)
   }
 
+  /// Reads the same form.
+  package init?(string: String) {
+    let bytes = Array(string.utf8)
+    self.init(text: bytes.span)
+  }
+
   /// Writes the 36 characters in upper case, as APNs spells the ids that it assigns.
   public func write(to output: inout MutableSpan<UInt8>, at offset: Int) {
     write(to: &output, at: offset, letters: 7)

@@ -3,12 +3,13 @@ import ApusCore
 import ApusDirectory
 import ApusEnrolment
 import ApusHTTP2
+import ApusJobs
 import ApusLoop
 import ApusModel
 import ApusWebhooks
 
 /// A service's workers, as its administration sees them.
-struct RunningService: AdministeredService {
+struct RunningService: AdministeredService, GroupPushing {
   let configuration: ServerConfiguration
   let workers: [Worker]
   let acceptors: [Worker]
@@ -64,6 +65,20 @@ struct RunningService: AdministeredService {
   func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {
     guard let worker = workers.first else { return }
     worker.loop.perform { worker.send(push, done) }
+  }
+
+  func send(_ batch: GroupBatch, _ done: @escaping @Sendable ([PlacedOutcome]) -> Void) {
+    var parts = workers.map { _ in
+      GroupBatch(job: batch.job, push: batch.push, mayBeRepeated: batch.mayBeRepeated)
+    }
+    for (device, place) in zip(batch.devices, batch.places) {
+      let owner = workers[0].context.ownerIndex(of: device)
+      parts[owner].devices.append(device)
+      parts[owner].places.append(place)
+    }
+    for (worker, part) in zip(workers, parts) where !part.devices.isEmpty {
+      worker.loop.perform { worker.send(part, done) }
+    }
   }
 }
 

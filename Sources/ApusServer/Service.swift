@@ -3,6 +3,7 @@ package import ApusAdmin
 package import ApusCore
 package import ApusDirectory
 import ApusEnrolment
+import ApusJobs
 import ApusLog
 package import ApusLoop
 package import ApusModel
@@ -42,6 +43,7 @@ package final class Service {
   private let admin: AdminServer?
   /// Nil in a development service.
   private let webhooks: WebhookService?
+  private let jobs: JobService
   private var addressFile: ServiceAddressFile?
   private let audit: AuditLog
 
@@ -103,6 +105,7 @@ package final class Service {
         dataDirectory, sink: events, megabytes: configuration.webhookMegabytes,
         firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, log: configuration.log
       ) { watched.report(to: $0, nowMilliseconds: EventLoop.wallClockMilliseconds()) } : nil
+    jobs = JobService(dataDirectory, log: configuration.log)
     let shared = SharedState(
       configuration: configuration, store: store, order: order,
       gate: ConnectionGate(
@@ -162,6 +165,7 @@ package final class Service {
         store, workers: count, acceptors: acceptors.count,
         journals: Self.journals(configuration, dataDirectory, workers: count))
       for worker in everyone { try worker.devices.restore(opening) }
+      jobs.load(store, journaled: opening.journaledLines)
     } catch {
       store.close()
       throw error
@@ -178,6 +182,7 @@ package final class Service {
     enrolment.start()
     webhooks?.start()
     for worker in everyone { worker.start() }
+    jobs.start(running)
     watch.start()
     do {
       try startAdministration()
@@ -224,7 +229,7 @@ package final class Service {
 
   private func startAdministration() throws {
     try admin?.start(
-      running, store: store, expiries: expiries, audit: audit, identity: identity)
+      running, store: store, jobs: jobs, expiries: expiries, audit: audit, identity: identity)
   }
 
   /// The UNIX socket by which it is administered; nil where there is none.
@@ -332,6 +337,7 @@ package final class Service {
     addressFile?.remove()
     addressFile = nil
     admin?.drain()
+    jobs.stop()
     watch.stop()
     let start = ContinuousClock.now
     let deadline = start + .seconds(configuration.shutdownSeconds)

@@ -15,16 +15,19 @@ package struct CourierNotification: Sendable, Hashable {
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// On the path of each notification sent: `insert` is generic, and other modules call it unspecialised.
-    package init(isFromStorage: Bool, isLast: Bool) {
+    package init(isFromStorage: Bool, isLast: Bool, mayBeRepeated: Bool) {
       let fromStorage: Self = isFromStorage ? .fromStorage : []
       let last: Self = isLast ? .lastFromStorage : []
-      self.init(rawValue: fromStorage.rawValue | last.rawValue)
+      let repeated: Self = mayBeRepeated ? .mayBeRepeated : []
+      self.init(rawValue: fromStorage.rawValue | last.rawValue | repeated.rawValue)
     }
 
     /// It was stored on the server, or is sent again.
     package static let fromStorage = StorageFlags(rawValue: 1)
     /// It is the last stored one.
     package static let lastFromStorage = StorageFlags(rawValue: 2)
+    /// An extension: it may have been sent before under another message id, and is recognised by its id and topic.
+    package static let mayBeRepeated = StorageFlags(rawValue: 4)
   }
 
   /// The token that the provider addressed; in the direction to the server, the sending device's base token.
@@ -82,7 +85,8 @@ package struct CourierNotification: Sendable, Hashable {
       fields.appendField(4, messageID)
       fields.appendField(5, expirySeconds ?? UInt32.max)
       if let sentNanoseconds { fields.appendField(6, sentNanoseconds) }
-      fields.appendField(7, storage.rawValue)
+      fields.appendField(
+        7, extensions ? storage.rawValue : storage.subtracting(.mayBeRepeated).rawValue)
       if let priority { fields.appendField(13, priority.rawValue) }
       if extensions {
         if let id { fields.appendField(0x40, id) }

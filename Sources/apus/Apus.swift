@@ -56,6 +56,7 @@ struct Apus {
     case .serve: try ServeCommand(invocation).run()
     case .dev: try DevCommand(invocation).run()
     case .send: try SendCommand(invocation).run()
+    case .job: try JobCommand(invocation).run()
     case .listen: try ListenCommand(invocation).run()
     case .log: try LogCommand(invocation).run()
     case .token: try TokenCommand(invocation).run()

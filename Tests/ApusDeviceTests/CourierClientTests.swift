@@ -388,7 +388,7 @@ struct CourierClientDuplicateTests {
   func window() {
     var window = DuplicateWindow(capacity: 3)
     func note(_ id: UInt32) -> DuplicateWindow.Standing {
-      window.insert(messageID: id, sentNanoseconds: 1_000_000)
+      window.insert(Self.notification(id))
     }
     #expect([9, 2, 7].map(note) == [.new, .new, .new])
     #expect([9, 2, 7].map(note) == [.open, .open, .open])
@@ -399,6 +399,36 @@ struct CourierClientDuplicateTests {
     #expect([2, 7, 1].map(note) == [.handled, .open, .open])
     #expect(note(9) == .new)
     #expect(note(2) == .new)
+  }
+
+  private static func notification(_ messageID: UInt32) -> CourierNotification {
+    let bytes = [UInt8](repeating: 7, count: TopicHash.byteCount)
+    guard let topic = TopicHash(bytes.span) else { preconditionFailure("20 bytes are a topic") }
+    return CourierNotification(
+      token: DeviceToken(words: (1, 2, 3, 4)), topic: topic,
+      messageID: messageID, sentNanoseconds: 1_000_000)
+  }
+
+  @Test("One that may be repeated is recognised by its apns-id and topic under any message id")
+  func mayBeRepeated() {
+    var scripted = Scripted.connected()
+    scripted.receive(FromService.notification(id: 5, flags: "00"))
+    _ = scripted.takeSaid()
+    scripted.begin()
+    scripted.receive(FromService.accepted())
+    scripted.said = []
+    scripted.receive(
+      FromService.notification(id: 9, sentMilliseconds: 1_700_000_009_000, flags: "04"))
+    // Acknowledged again, under its new message id.
+    #expect(scripted.takeSaid() == FromDevice.acknowledgement("00000009"))
+    // Without the flag, a provider's repeated apns-id is another notification; so is another apns-id with it.
+    scripted.receive(
+      FromService.notification(id: 10, sentMilliseconds: 1_700_000_009_000, flags: "00"))
+    scripted.receive(
+      FromService.notification(
+        id: 11, sentMilliseconds: 1_700_000_009_000, flags: "07",
+        apnsID: "ffeeddccbbaa99887766554433221100"))
+    #expect(scripted.heard.filter { $0.hasPrefix("notification") }.count == 3)
   }
 
   @Test("A window agrees with a plain list", arguments: 1...20)
@@ -418,7 +448,7 @@ struct CourierClientDuplicateTests {
         window.forget(id)
         if let index { list[index] = nil }
       default:
-        let standing = window.insert(messageID: id, sentNanoseconds: nil)
+        let standing = window.insert(Self.notification(id))
         let expected: DuplicateWindow.Standing =
           index.flatMap { list[$0] }.map { $0.isHandled ? .handled : .open } ?? .new
         #expect(standing == expected, "seed \(seed), step \(step)")

@@ -44,14 +44,17 @@ enum FromService {
   }
 
   /// 0x0a of message id `id` under the app's topic, with the payload `{"aps":{}}` and every extension.
-  static func notification(id: UInt32, sentMilliseconds: UInt64 = 1_700_000_000_123) -> [UInt8] {
+  static func notification(
+    id: UInt32, sentMilliseconds: UInt64 = 1_700_000_000_123, flags: String = "03",
+    apnsID: String = "00112233445566778899aabbccddeeff"
+  ) -> [UInt8] {
     let sent = String(sentMilliseconds * 1_000_000, radix: 16)
     return bytes(
       """
       0a 00000086  01 0020 \(otherHex)  02 0014 \(appHex)  03 000a 7b22617073223a7b7d7d
       04 0004 \(String(repeating: "0", count: 8 - String(id, radix: 16).count))\(String(id, radix: 16))
       05 0004 6553f1ff  06 0008 \(String(repeating: "0", count: 16 - sent.count))\(sent)
-      07 0001 03  0d 0001 05  40 0010 00112233445566778899aabbccddeeff  41 0001 01
+      07 0001 \(flags)  0d 0001 05  40 0010 \(apnsID)  41 0001 01
       42 0004 736c6f74
       """)
   }

@@ -19,7 +19,7 @@ enum LayerRule {
   private static let pure: Set = ["ApusModel", "ApusWire", "ApusCore"]
   private static let bytes: Set = ["ApusTLS", "ApusHTTP2", "ApusTrust"]
   private static let control: Set = [
-    "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusWebhooks", "ApusAdmin",
+    "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusWebhooks", "ApusJobs", "ApusAdmin",
   ]
 
   static let table: [String: Layer] = [
@@ -70,9 +70,13 @@ enum LayerRule {
         "ApusModel", "ApusWire", "ApusTrust", "ApusLoop", "ApusLog", "ApusWeb", "ApusThread",
         "ApusDirectory",
       ], system: effects, mayBeUnsafe: true),
+    "ApusJobs": Layer(
+      own: pure.union(["ApusLoop", "ApusLog", "ApusStore", "ApusThread", "ApusDirectory"]),
+      system: effects),
     "ApusAdmin": Layer(
       own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop", "ApusStore", "ApusWeb", "ApusThread"])
-        .union(["ApusLog", "ApusDirectory", "ApusEnrolment", "ApusEmbedded", "ApusWebhooks"]),
+        .union(["ApusLog", "ApusDirectory", "ApusEnrolment", "ApusEmbedded", "ApusWebhooks"])
+        .union(["ApusJobs"]),
       system: effects, mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(

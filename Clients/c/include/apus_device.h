@@ -30,6 +30,7 @@ struct apus_notification {
   uint32_t expiration_seconds;  // Unix time
   uint64_t accepted_nanoseconds;  // 0: unknown
   bool was_stored;  // it waited for the device, or is sent again
+  bool may_be_repeated;  // the service does not know whether the device has it
   uint8_t priority;  // 10, 5 or 1; 0: unknown
   const uint8_t *id;  // the provider's apns-id, 16 bytes; NULL: none
   int push_type;  // -1: unknown
@@ -89,7 +90,7 @@ int apus_device_timeout(const struct apus_device *device, uint64_t now_ms);
 void apus_device_run(struct apus_device *device, uint64_t now_ms);
 
 // For a notification whose callback returned -1. It has no effect once the connection has ended: the notification
-// comes again.
+// comes again. The library does not remember its apns-id: one that comes as `may_be_repeated` is shown again.
 void apus_acknowledge(
     struct apus_device *device, uint32_t message_id, uint64_t accepted_nanoseconds, enum apus_status status);
 void apus_request_token(struct apus_device *device, const char *topic);

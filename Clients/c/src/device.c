@@ -233,29 +233,45 @@ static void write_output(struct apus_device *device) {
 
 // Notifications
 
-static bool was_taken(const struct apus_device *device, uint32_t message_id, uint64_t nanoseconds) {
+// FNV-1a.
+static uint32_t hash(uint32_t hash, const uint8_t *bytes, size_t length) {
+  for (size_t place = 0; place < length; place++) hash = (hash ^ bytes[place]) * 16777619U;
+  return hash;
+}
+
+static uint32_t identity(const struct apus_notification *notification) {
+  if (notification->id == NULL) return 0;
+  return hash(hash(2166136261U, notification->topic, APUS_TOPIC_BYTES), notification->id, 16);
+}
+
+static bool was_taken(const struct apus_device *device, const struct apus_notification *notification) {
+  uint32_t repeated = notification->may_be_repeated ? identity(notification) : 0;
   for (size_t place = 0; place < APUS_TAKEN_COUNT; place++) {
     const struct apus_taken *taken = &device->taken[place];
-    if (taken->message_id == message_id && taken->accepted_nanoseconds == nanoseconds) return true;
+    if (repeated != 0 && taken->identity == repeated) return true;
+    if (taken->message_id == notification->message_id &&
+        taken->accepted_nanoseconds == notification->accepted_nanoseconds) {
+      return true;
+    }
   }
   return false;
 }
 
-static void take(struct apus_device *device, uint32_t message_id, uint64_t nanoseconds) {
-  device->taken[device->taken_next] = (struct apus_taken){nanoseconds, message_id};
+static void take(struct apus_device *device, uint32_t message_id, uint64_t nanoseconds, uint32_t identity) {
+  device->taken[device->taken_next] = (struct apus_taken){nanoseconds, message_id, identity};
   device->taken_next = (device->taken_next + 1) % APUS_TAKEN_COUNT;
 }
 
 static void receive_notification(struct apus_device *device, const struct apus_notification *notification) {
   uint32_t message_id = notification->message_id;
   // It comes again if its acknowledgement was lost, or is still to come.
-  if (was_taken(device, message_id, notification->accepted_nanoseconds)) {
+  if (was_taken(device, notification)) {
     put_acknowledgement(device, message_id, APUS_TAKEN);
     return;
   }
   int status = device->events.notification(device->context, notification);
   if (device->state != APUS_STATE_SERVING || status < 0) return;
-  take(device, message_id, notification->accepted_nanoseconds);
+  take(device, message_id, notification->accepted_nanoseconds, identity(notification));
   put_acknowledgement(device, message_id, (enum apus_status)status);
 }
 
@@ -264,7 +280,7 @@ void apus_acknowledge(
   if (device->state != APUS_STATE_SERVING) return;
   if (!has_room(device, ACKNOWLEDGEMENT_ROOM)) write_output(device);
   if (device->state == APUS_STATE_SERVING && has_room(device, ACKNOWLEDGEMENT_ROOM)) {
-    take(device, message_id, accepted_nanoseconds);
+    take(device, message_id, accepted_nanoseconds, 0);
     put_acknowledgement(device, message_id, status);
     write_output(device);
   }

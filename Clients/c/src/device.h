@@ -23,6 +23,8 @@ enum apus_state {
 struct apus_taken {
   uint64_t accepted_nanoseconds;
   uint32_t message_id;
+  // A hash of topic and apns-id, which identify it under flag 0x04; 0: none.
+  uint32_t identity;
 };
 
 struct apus_device {

@@ -141,6 +141,7 @@ static struct apus_notification notification(const struct apus_frame *frame) {
       .expiration_seconds = expiration != UINT32_MAX ? (uint32_t)expiration : 0,
       .accepted_nanoseconds = number(frame, 6, 0),
       .was_stored = (number(frame, 7, 0) & 1) != 0,
+      .may_be_repeated = (number(frame, 7, 0) & 4) != 0,
       .priority = priority == 10 || priority == 5 || priority == 1 ? (uint8_t)priority : 0,
       .id = bytes(frame, 0x40, NULL),
       .push_type = type <= 10 ? (int)type : -1,

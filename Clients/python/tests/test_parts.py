@@ -53,13 +53,15 @@ class StateTests(unittest.TestCase):
         state.token = bytes(32)
         for number in range(REMEMBERED + 1):
             state.take((number, 1_700_000_000_123_000_000))
-        state.take((7, None))
+        state.take((7, None), "topic id")
         again = DeviceState(self.path)
         self.assertEqual(again.token, bytes(32))
         # The oldest two made room.
         self.assertFalse(again.has_taken((1, 1_700_000_000_123_000_000)))
         self.assertTrue(again.has_taken((2, 1_700_000_000_123_000_000)))
         self.assertTrue(again.has_taken((7, None)))
+        self.assertTrue(again.has_taken_identity("topic id"))
+        self.assertFalse(again.has_taken_identity("topic other"))
         self.assertEqual(self.path.stat().st_mode & 0o777, 0o600)
 
 

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusDirectory
+import ApusJobs
 import ApusLog
 import ApusLoop
 import ApusModel
@@ -11,6 +12,8 @@ struct ServiceView: Sendable {
   var directory: DataDirectory
   var service: any AdministeredService
   var store: any DurableStore
+  var jobs: JobService
+  var labels: LabelRegister
   var expiries: ExpiryWatch
   var certificates: ServerCertificates
   var audit: AuditLog

@@ -23,6 +23,15 @@ package struct Message: Sendable {
     if invocation.isOn(SendOptions.shorten) { shorten() }
   }
 
+  /// The message for devices that the service knows by name or tag: without a token.
+  package init(
+    group invocation: Invocation, readFile: (String) throws(CommandFailure) -> String
+  ) throws(CommandFailure) {
+    let payload = try Self.payload(invocation, isNeeded: true, readFile)
+    self.init(invocation, payload: payload, token: "")
+    if invocation.isOn(SendOptions.shorten) { shorten() }
+  }
+
   /// The part that all rows of a list share. The payload is empty if each row has its own.
   init(
     list invocation: Invocation, readFile: (String) throws(CommandFailure) -> String

@@ -251,7 +251,8 @@ package enum ApusOptions {
     help: "The app's bundle id, with the suffix that some push types need.")
   package static let token = Option(
     "--token", .deviceToken, in: [Verb.send], group: .message, scope: .flagOnly, isRequired: true,
-    alternatives: ["--tokens"], help: "The device token issued to the app.")
+    alternatives: ["--tokens", "--device", "--tag", "--all"],
+    help: "The device token issued to the app.")
   package static let alert = message("--alert", .anyText("TEXT"), "The text of the alert.")
   package static let title = message(
     "--title", .anyText("TEXT"), "The title, shown above the text.")
@@ -324,7 +325,7 @@ package enum ApusOptions {
       subtitle.description, badge.description, sound.description, contentAvailable.description,
       payload.description, payloadFile.description, pushType.description, priority.description,
       expiration.description, collapseID.description, id.description,
-    ] + SendOptions.all + TokenOptions.all + [
+    ] + SendOptions.all + GroupOptions.descriptions + TokenOptions.all + [
       provider.description, courier.description, authority.description, timeout.description,
       providerKey.description, keyID.description, team.description,
       providerCertificate.description, providerCertificateKey.description,

@@ -42,6 +42,7 @@ package enum Completion: Sendable, Hashable {
 package enum OptionGroup: String, Sendable, CaseIterable {
   case message = "Message"
   case list = "Many recipients"
+  case devices = "Devices by name or tag"
   case connection = "Connection"
   case credentials = "Credentials"
   case listeners = "Listeners"

@@ -18,6 +18,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case webhook
   case status
   case send
+  case job
   case listen
   case log
   case token
@@ -63,6 +64,7 @@ extension Verb {
     case .device: Self.deviceDescription
     case .code: Self.codeDescription
     case .send: Self.sendDescription
+    case .job: Self.jobDescription
     case .listen: Self.listenDescription
     case .log: Self.logDescription
     case .token: Self.tokenDescription

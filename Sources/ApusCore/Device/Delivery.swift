@@ -9,6 +9,8 @@ package struct Answer: Sendable, Equatable {
     case frame
     /// A push of the service's administration: `slot` is its number.
     case testPush
+    /// A part of a push to many devices: `slot` is its number, `sequence` the device's place in it.
+    case groupPush
   }
 
   package var worker: UInt16
@@ -33,6 +35,14 @@ package struct Answer: Sendable, Equatable {
     slot = connection
     self.generation = generation
     self.sequence = sequence
+  }
+
+  package init(worker: UInt16, groupPush: UInt32, place: UInt32) {
+    self.worker = worker
+    kind = .groupPush
+    slot = groupPush
+    generation = 0
+    sequence = place
   }
 
   package init(worker: UInt16, testPush: UInt32) {

@@ -205,6 +205,7 @@ package enum Admission {
     notification.pushType = head.pushType
     notification.isBackground = head.isBackground
     notification.isFromStorage = false
+    notification.mayBeRepeated = false
     notification.collapseID.set(collapseID)
     notification.payload.set(payload)
   }

@@ -301,9 +301,7 @@ package struct CourierClient: Sendable {
     let view = try CourierNotificationView(
       decoding: fields, extensions: configuration.dialect.allowsExtensions)
     let messageID = view.notification.messageID
-    switch window.insert(
-      messageID: messageID, sentNanoseconds: view.notification.sentNanoseconds)
-    {
+    switch window.insert(view.notification) {
     case .new: return .notification(CourierArrival(view: view, frame: frame))
     case .handled: acknowledge(messageID, to: &output)
     case .open: break

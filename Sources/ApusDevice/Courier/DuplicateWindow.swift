@@ -1,8 +1,12 @@
+import ApusModel
+package import ApusWire
+
 /// The last notifications of a device, so that one that arrives again is not reported again.
 ///
 /// Bounded: the newest replaces the oldest. A notification is identified by its message id and its time of sending,
 /// which the service repeats when it sends it again. The id alone is not enough: a service that lost its state counts
-/// from 1 again.
+/// from 1 again. A service that was killed may have to send one again without knowing these two; it says so, and the
+/// notification is identified by its `apns-id` and topic.
 package struct DuplicateWindow: Sendable {
   package enum Standing: Sendable, Hashable {
     /// New; remembered from now on.
@@ -17,6 +21,8 @@ package struct DuplicateWindow: Sendable {
   package let capacity: Int
   /// A ring once it is full. Each entry: message id (32 bits), milliseconds of sending (30), `present`, `handled`.
   private var entries: [UInt64] = []
+  /// For each entry a hash of `apns-id` and topic; 0 for a notification without an id.
+  private var identities: [UInt64] = []
   /// The index of the oldest in a full ring, else 0.
   private var oldest = 0
   /// The greatest entry so far. Ids mostly grow, and a greater one needs no search.
@@ -28,8 +34,15 @@ package struct DuplicateWindow: Sendable {
   package init(capacity: Int) { self.capacity = capacity }
 
   /// Records that a notification arrived.
-  package mutating func insert(messageID: UInt32, sentNanoseconds: UInt64?) -> Standing {
+  package mutating func insert(_ notification: CourierNotification) -> Standing {
     guard capacity > 0 else { return .new }
+    let identity = Self.identity(notification)
+    if notification.storage.contains(.mayBeRepeated), identity != 0,
+      let index = identities.firstIndex(of: identity), entries[index] != 0
+    {
+      return entries[index] & Self.handled == 0 ? .open : .handled
+    }
+    let (messageID, sentNanoseconds) = (notification.messageID, notification.sentNanoseconds)
     let milliseconds = (sentNanoseconds ?? 0) / 1_000_000 & 0x3fff_ffff
     let entry = UInt64(messageID) << 32 | milliseconds << 2 | Self.present
     if entry > greatest {
@@ -39,11 +52,21 @@ package struct DuplicateWindow: Sendable {
     }
     if entries.count < capacity {
       entries.append(entry)
+      identities.append(identity)
     } else {
       entries[oldest] = entry
+      identities[oldest] = identity
       oldest = oldest + 1 == capacity ? 0 : oldest + 1
     }
     return .new
+  }
+
+  private static func identity(_ notification: CourierNotification) -> UInt64 {
+    guard let id = notification.id else { return 0 }
+    var hasher = Hasher()
+    hasher.combine(id)
+    hasher.combine(notification.topic)
+    return UInt64(bitPattern: Int64(hasher.finalize()))
   }
 
   /// Records that the newest notification with this id was acknowledged.

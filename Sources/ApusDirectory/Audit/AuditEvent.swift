@@ -26,8 +26,9 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case webhookRemoved = "webhook.removed"
   case webhookRotated = "webhook.rotated"
 
-  // Test pushes by an operator.
+  // Pushes by an operator.
   case notificationSent = "notification.sent"
+  case jobCancelled = "job.cancelled"
 
   // Enrolment of devices.
   case codeMade = "code.made"

@@ -165,10 +165,11 @@ private struct BackupLock: ~Copyable {
 extension DataDirectory {
   fileprivate var backupLockFile: String { "\(path)/backup.lock" }
 
-  /// What says nothing about the service, or is made again; and the store, of which a copy is made.
+  /// What says nothing about the service, or is made again; what would be sent again; and the store, of which a copy
+  /// is made.
   private static let leftOut: Set<String> = [
     "lock", "backup.lock", "directory.conf.lock", "service.addresses", "ticket.keys", "store",
-    "restoring", "lost+found", "webhooks",
+    "restoring", "lost+found", "webhooks", "jobs",
   ]
 
   fileprivate func backedUpContent() throws(FileError) -> FileTree.Content {

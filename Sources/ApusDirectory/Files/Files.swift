@@ -1,3 +1,4 @@
+import ApusModel
 import Glibc
 
 /// What went wrong with a file, in words for the operator.
@@ -92,6 +93,35 @@ package enum Files {
       if count == 0 { return }
       try body(chunk.span.extracting(first: count))
     }
+  }
+
+  /// Reads a file of any length, which must fit in memory.
+  package static func readWhole(_ path: String) throws -> [UInt8] {
+    var content: [UInt8] = []
+    try readParts(path) { part in content.append(part) }
+    return content
+  }
+
+  /// Appends to a file, readable by its owner alone (0600), that has `byteCount` bytes; what it has beyond them is
+  /// removed first. Not synced.
+  package static func append(
+    _ content: [UInt8], to path: String, after byteCount: Int
+  ) throws(FileError) {
+    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw failure("open", path) }
+    defer { Glibc.close(descriptor) }
+    guard ftruncate(descriptor, byteCount) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
+      throw failure("truncate", path)
+    }
+    try writeAll(content.span, descriptor, path)
+  }
+
+  /// Syncs what was written to a file, by whatever process.
+  package static func sync(_ path: String) throws(FileError) {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw failure("open", path) }
+    defer { Glibc.close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw failure("sync", path) }
   }
 
   /// Copies a file of any length to a path where there is none, for its owner alone, and syncs what is in it.

@@ -253,7 +253,8 @@ final class CourierConnection: ConnectionDriver {
       return
     }
     let flags = CourierNotification.StorageFlags(
-      isFromStorage: notification.isFromStorage, isLast: delivery.isLastFromStorage)
+      isFromStorage: notification.isFromStorage, isLast: delivery.isLastFromStorage,
+      mayBeRepeated: notification.mayBeRepeated)
     let expiry = notification.expirationSeconds
     let payload = notification.payload
     let collapseID = notification.collapseID

@@ -57,6 +57,9 @@ struct LedgerOpening {
     return found.snapshot().map { (0, $0) }
   }
 
+  /// Lines of an earlier run that are not in the store yet.
+  var journaledLines: [LedgerRecord] { journaled.flatMap(\.lines) }
+
   /// What the crash of an earlier run ended, of what worker `index` takes up.
   func superseded(for index: Int) -> [NotificationFacts] {
     guard index < workerCount else { return [] }

@@ -13,7 +13,8 @@ extension Notification {
         acceptedMilliseconds: acceptedMilliseconds, messageID: messageID, id: id,
         uniqueID: uniqueID, token: token, priority: priority, pushType: pushType,
         flags: (isBackground ? StoredNotification.Fields.isBackground : 0)
-          | (interface == .binary ? StoredNotification.Fields.isBinary : 0)),
+          | (interface == .binary ? StoredNotification.Fields.isBinary : 0)
+          | (mayBeRepeated ? StoredNotification.Fields.mayBeRepeated : 0)),
       collapseID: collapseID.span, payload: payload.span,
       at: MailboxKey(
         device: claims.device, topic: claims.topic, environment: claims.environment,
@@ -34,6 +35,7 @@ extension Notification {
     pushType = fields.pushType
     isBackground = fields.flags & StoredNotification.Fields.isBackground != 0
     isFromStorage = true
+    mayBeRepeated = fields.flags & StoredNotification.Fields.mayBeRepeated != 0
     slotIndex = place.index
     claims = TokenClaims(
       device: place.device, topic: place.topic, environment: place.environment, generation: 0)

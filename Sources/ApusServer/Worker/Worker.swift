@@ -27,6 +27,7 @@ import ApusTrust
   let router: Router
   /// Pushes of the administration in progress.
   var testPushes = TestPushTable()
+  var groupPushes = GroupPushTable()
   /// In the order in which they were opened.
   private var listeners: [ServiceListener] = []
   private var secondTimer: LoopTimer?
@@ -128,6 +129,7 @@ import ApusTrust
       let entry = DeadlineWheel.Entry(slot: Int32(answer.slot), generation: answer.generation)
       connections.connection(entry)?.driver?.decided(verdict)
     case .testPush: testPushes.close(answer.slot)?(verdict.rejection)
+    case .groupPush: finishGroupPush(verdict)
     }
   }
 

@@ -37,13 +37,15 @@ package struct StoredNotification: Sendable, Hashable {
     package var priority: Priority
     /// Nil if the provider named none.
     package var pushType: PushType?
-    /// ``isBackground`` and ``isBinary``; other bits are zero.
+    /// ``isBackground``, ``isBinary`` and ``mayBeRepeated``; other bits are zero.
     package var flags: UInt8
 
     /// In `flags`: the notification only wakes its app.
     package static let isBackground: UInt8 = 1
     /// In `flags`: it came through the binary interface.
     package static let isBinary: UInt8 = 2
+    /// In `flags`: the device may have it already under another message id.
+    package static let mayBeRepeated: UInt8 = 4
 
     package init(
       acceptanceOrder: UInt64, expirationSeconds: Int64, acceptedMilliseconds: Int64,

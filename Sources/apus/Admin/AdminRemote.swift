@@ -30,6 +30,13 @@ struct AdminRemote {
     secret = nil
   }
 
+  /// The remote service that the options name, or else the one that runs in the data directory.
+  static func any(_ invocation: Invocation) throws(CommandFailure) -> AdminRemote {
+    try AdminRemote(invocation)
+      ?? AdminRemote(
+        socketOf: DataDirectory(path: invocation.value(ApusOptions.data)), invocation)
+  }
+
   private static func refuseAlone(_ invocation: Invocation) throws(CommandFailure) {
     // Set in the environment or a file, they do no harm without --admin.
     for option in [AdminOptions.tokenFile, AdminOptions.authority] {
@@ -73,11 +80,13 @@ struct AdminRemote {
 
   /// Sends a request, and returns the JSON of the response.
   func ask(
-    _ method: String, _ segments: [String], query: [WebField] = [], body: JSONValue? = nil
+    _ method: String, _ segments: [String], query: [WebField] = [],
+    headers: [WebField] = [], body: JSONValue? = nil
   ) throws(CommandFailure) -> JSONValue {
     var call = WebCall(endpoint, method, ["v1"] + segments)
     call.query = query
-    if let secret { call.headers = [WebField("authorization", "Bearer \(secret)")] }
+    call.headers = headers
+    if let secret { call.headers.append(WebField("authorization", "Bearer \(secret)")) }
     call.body = body?.bytes
     let answer: WebCall.Answer
     do throws(WebCall.Fault) {

@@ -11,6 +11,7 @@ struct SendCommand: Sendable {
   init(_ invocation: Invocation) { self.invocation = invocation }
 
   func run() throws(CommandFailure) {
+    if SendGroupCommand.isAsked(invocation) { return try SendGroupCommand(invocation).run() }
     if invocation[SendOptions.tokens] != nil { return try SendListCommand(invocation).run() }
     try refuseListOptions()
     let message = try Message(invocation) { (path) throws(CommandFailure) in
@@ -39,9 +40,11 @@ struct SendCommand: Sendable {
       ("--rate", invocation.isGiven(SendOptions.rate)),
       ("--format", invocation.isGiven(SendOptions.format)),
     ]
-    guard let (flag, _) = given.first(where: \.1) else { return }
-    throw CommandFailure(
-      .usage, "\(flag) is for a list of recipients", remedy: "Give the list with --tokens FILE.")
+    if let (flag, _) = given.first(where: \.1) {
+      throw CommandFailure(
+        .usage, "\(flag) is for a list of recipients", remedy: "Give the list with --tokens FILE.")
+    }
+    try SendGroupCommand.refuseOptions(invocation)
   }
 
   /// Prints findings on standard error; with --strict it then fails.

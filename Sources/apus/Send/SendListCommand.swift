@@ -12,6 +12,7 @@ struct SendListCommand {
   init(_ invocation: Invocation) { self.invocation = invocation }
 
   func run() throws(CommandFailure) {
+    try SendGroupCommand.refuseOptions(invocation)
     let template = try MessageTemplate(invocation) { (path) throws(CommandFailure) in
       if path == "-", invocation[SendOptions.tokens] == "-" {
         throw invocation.failure(

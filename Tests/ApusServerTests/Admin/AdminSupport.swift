@@ -1,4 +1,5 @@
 import ApusCore
+import ApusJobs
 import ApusModel
 import ApusStore
 import ApusTesting
@@ -53,7 +54,9 @@ struct AdminBench {
     let audit = AuditLog(path: directory.data.auditFile)
     let view = try ServiceView(
       settings: AdminConfiguration(hasSocket: true, version: "1.2.3"), directory: directory.data,
-      service: IdleService(), store: MemoryStore(), expiries: ExpiryWatch(log: log),
+      service: IdleService(), store: MemoryStore(),
+      jobs: JobService(directory.data, log: log), labels: LabelRegister(directory.data),
+      expiries: ExpiryWatch(log: log),
       certificates: ServerCertificates([], log: log), audit: audit, log: log,
       state: AdminState(trust), identity: DirectoryIdentity(directory.data.path),
       startedMilliseconds: 1_700_000_000_000)

@@ -235,7 +235,7 @@ class Client:
 
     async def _take(self, message: messages.NotificationMessage) -> None:
         notification = Notification(message, self._topic(message.topic), self._acknowledge)
-        if self._state.has_taken(notification.key):
+        if self._has_taken(notification):
             # Its acknowledgement was lost.
             await self._send(messages.acknowledgement(self._state.token, message.message_id, Status.TAKEN))
         elif notification.key not in self._open:
@@ -243,12 +243,18 @@ class Client:
             self._waiting.append(notification)
             self._arrived.set()
 
+    def _has_taken(self, notification: Notification) -> bool:
+        if notification.may_be_repeated and notification.identity is not None:
+            if self._state.has_taken_identity(notification.identity):
+                return True
+        return self._state.has_taken(notification.key)
+
     async def _acknowledge(self, notification: Notification, status: Status) -> None:
         if notification.is_acknowledged:
             return
         notification.is_acknowledged = True
         self._open.pop(notification.key, None)
-        self._state.take(notification.key)
+        self._state.take(notification.key, notification.identity)
         await self._send(messages.acknowledgement(self._state.token, notification.message_id, status))
 
     def _topic(self, name: bytes) -> str | None:

@@ -32,6 +32,15 @@ class Notification:
         return self._message.message_id, self._message.sent_nanoseconds
 
     @property
+    def identity(self) -> str | None:
+        """Topic and `apns-id`, which tell it from others if the service does not know whether it was sent."""
+        return f"{self._message.topic.hex()} {self.id}" if self.id else None
+
+    @property
+    def may_be_repeated(self) -> bool:
+        return bool(self._message.storage_flags & 0x04)
+
+    @property
     def message_id(self) -> int:
         return self._message.message_id
 
