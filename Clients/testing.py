@@ -3,9 +3,14 @@
 import json
 import os
 import pathlib
+import queue
+import re
+import signal
 import socket
+import ssl
 import subprocess
 import tempfile
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 #: The service's program; without it, tests that need a service are skipped.
@@ -77,3 +82,90 @@ class ServiceTests:
     def retire(self, device):
         subprocess.run(
             [APUS, "device", "--data", self.data, "--retire", device], check=True, capture_output=True)
+
+
+class Listener:
+    """A client's program, with the events that it prints."""
+
+    #: How it may end.
+    statuses = (0, -signal.SIGTERM)
+
+    def __init__(self, test, folder, command):
+        self.test, self.events, self.kept = test, queue.Queue(), []
+        self.log = open(folder / "listen.log", "ab")
+        test.addCleanup(self.log.close)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        test.addCleanup(self.stop)
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.events.put(json.loads(line))
+
+    def next(self, event, seconds=30):
+        """The next event of that kind. Others stay."""
+        for place, found in enumerate(self.kept):
+            if found["event"] == event:
+                return self.kept.pop(place)
+        while True:
+            try:
+                found = self.events.get(timeout=seconds)
+            except queue.Empty:
+                self.test.fail(f"no {event}: {pathlib.Path(self.log.name).read_text()}")
+            if found["event"] == event:
+                return found
+            self.kept.append(found)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        status = self.process.wait(30)
+        self.thread.join()
+        self.process.stdout.close()
+        self.test.assertIn(status, self.statuses, pathlib.Path(self.log.name).read_text())
+
+
+class SessionTests:
+    """A listener that plays a session's bytes to a client's program. A base beside `unittest.TestCase`."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", self.folder / "server.key",
+             "-out", self.folder / "server.pem"], check=True, capture_output=True)
+        (self.folder / "device.pem").write_text(
+            (self.folder / "server.key").read_text() + (self.folder / "server.pem").read_text())
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.load_cert_chain(self.folder / "server.pem", self.folder / "server.key")
+        self.context.set_alpn_protocols([DIALECT])
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.listening.close)
+        self.listening.settimeout(30)
+        self.port = self.listening.getsockname()[1]
+
+    def accept(self):
+        stream = self.context.wrap_socket(self.listening.accept()[0], server_side=True)
+        self.addCleanup(stream.close)
+        stream.settimeout(30)
+        return stream
+
+    def session(self):
+        """Section 14 of the document: who sends which bytes. A client sends no keep-alive within a test."""
+        block = re.search(r"```courier\n(.*?)```", (ROOT / "Documentation/courier.md").read_text(), re.S)[1]
+        pairs = [line.split(";")[0].split(maxsplit=1) for line in block.splitlines()]
+        return [(side, bytes.fromhex(digits)) for side, digits in pairs if digits[:2] not in ("0c", "0d")]
+
+    def play(self, stream, lines):
+        for side, expected in lines:
+            if side == "<":
+                stream.sendall(expected)
+            else:
+                found = b""
+                while len(found) < len(expected):
+                    found += (more := stream.recv(len(expected) - len(found)))
+                    self.assertTrue(more, f"the end instead of {expected.hex()}")
+                self.assertEqual(found.hex(), expected.hex())

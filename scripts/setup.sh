@@ -36,6 +36,7 @@ test_packages=(
   "nodejs:likewise"
   "python3:runs the third-party APNs clients of the interoperability tests"
   "python3-venv:keeps those clients out of the system's Python"
+  "ruby:runs the device client in Ruby"
   "chromium:opens the console's page"
   "chromium-driver:lets tests and scripts/screenshots drive it"
   "fonts-dejavu-core:what it writes with"

@@ -23,6 +23,12 @@ struct DeviceClientTests {
       """, atLeast: 7)
   }
 
+  @Test("The Ruby client passes the vectors, the session, and its tests against a service")
+  func ruby() throws {
+    try run(
+      #"exec "$0" -m unittest discover --start-directory Clients/ruby/tests"#, atLeast: 9)
+  }
+
   /// Runs a script in a copy of what a client needs, because it builds beside its sources.
   private func run(_ script: String, atLeast expected: Int) throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "clients-\(UUID())")

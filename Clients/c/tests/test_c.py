@@ -6,19 +6,14 @@ BUILD is the folder of the programs (build). APUS is the service's program; with
 import json
 import os
 import pathlib
-import queue
 import re
-import socket
-import ssl
 import subprocess
 import sys
-import tempfile
-import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
-from testing import APUS, DIALECT, ROOT, TOPIC, ServiceTests, octets, vectors
+from testing import APUS, TOPIC, Listener, ServiceTests, SessionTests, octets, vectors
 
 BUILD = pathlib.Path(os.environ.get("BUILD", HERE.parent / "build"))
 #: A program in front of the example, such as valgrind.
@@ -64,91 +59,24 @@ class VectorTests(unittest.TestCase):
         self.assertLessEqual(set(found) - {"command", "certificate"}, set(expected) | {"payload"})
 
 
-class Listener:
-    """The example program, with the events that it prints."""
-
-    def __init__(self, test, folder, port, authority, name, code=None):
-        self.test, self.events, self.kept = test, queue.Queue(), []
-        self.log = open(folder / "listen.log", "ab")
-        test.addCleanup(self.log.close)
-        self.process = subprocess.Popen(
-            [*WRAPPER, BUILD / "apus-listen", "127.0.0.1", str(port), "localhost", authority, folder / name, TOPIC,
-             *([code] if code else [])],
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
-        test.addCleanup(self.stop)
-        self.thread = threading.Thread(target=self.read)
-        self.thread.start()
-
-    def read(self):
-        for line in self.process.stdout:
-            self.events.put(json.loads(line))
-
-    def next(self, event, seconds=30):
-        """The next event of that kind. Others stay."""
-        for place, found in enumerate(self.kept):
-            if found["event"] == event:
-                return self.kept.pop(place)
-        while True:
-            try:
-                found = self.events.get(timeout=seconds)
-            except queue.Empty:
-                self.test.fail(f"no {event}: {pathlib.Path(self.log.name).read_text()}")
-            if found["event"] == event:
-                return found
-            self.kept.append(found)
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        status = self.process.wait(30)
-        self.thread.join()
-        self.process.stdout.close()
-        self.test.assertEqual(status, 0, pathlib.Path(self.log.name).read_text())
+def listener(test, folder, port, authority, name, code=None):
+    return Listener(test, folder, [
+        *WRAPPER, BUILD / "apus-listen", "127.0.0.1", str(port), "localhost", authority, folder / name, TOPIC,
+        *([code] if code else [])])
 
 
-class SessionTests(unittest.TestCase):
+class DocumentTests(SessionTests, unittest.TestCase):
     """Section 14 of the document: the bytes of a session."""
 
     def test_session(self):
-        text = (ROOT / "Documentation/courier.md").read_text()
-        block = re.search(r"```courier\n(.*?)```", text, re.S)[1]
-        lines = [line.split(";")[0] for line in block.splitlines()]
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        folder = pathlib.Path(temporary.name)
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "server.key",
-             "-out", folder / "server.pem"], check=True, capture_output=True)
-        (folder / "device.pem").write_text((folder / "server.key").read_text() + (folder / "server.pem").read_text())
-        (folder / "device.pem.token").write_bytes(bytes(range(0x10, 0x30)))
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(folder / "server.pem", folder / "server.key")
-        context.set_alpn_protocols([DIALECT])
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            listener = Listener(self, folder, listening.getsockname()[1], folder / "server.pem", "device.pem")
-            listening.settimeout(30)
-            with context.wrap_socket(listening.accept()[0], server_side=True) as stream:
-                stream.settimeout(30)
-                self.play(stream, lines)
-                shown = listener.next("notification")
-                self.assertEqual(shown["payload"], {"aps": {}})
-                self.assertEqual(shown["id"], "00112233445566778899aabbccddeeff")
-                self.assertTrue(shown["stored"] and shown["priority"] == 5)
-                self.assertEqual(listener.next("ended")["cause"], "goodbye")
-
-    def play(self, stream, lines):
-        for line in lines:
-            side, _, digits = line.partition(" ")
-            expected = bytes.fromhex(digits)
-            # The client sends no keep-alive within the test.
-            if side == "<" and not expected.startswith(b"\x0d"):
-                stream.sendall(expected)
-            elif side == ">" and not expected.startswith(b"\x0c"):
-                found = b""
-                while len(found) < len(expected):
-                    found += stream.recv(len(expected) - len(found))
-                self.assertEqual(found.hex(), expected.hex(), line)
+        (self.folder / "device.pem.token").write_bytes(bytes(range(0x10, 0x30)))
+        device = listener(self, self.folder, self.port, self.folder / "server.pem", "device.pem")
+        self.play(self.accept(), self.session())
+        shown = device.next("notification")
+        self.assertEqual(shown["payload"], {"aps": {}})
+        self.assertEqual(shown["id"], "00112233445566778899aabbccddeeff")
+        self.assertTrue(shown["stored"] and shown["priority"] == 5)
+        self.assertEqual(device.next("ended")["cause"], "goodbye")
 
 
 @unittest.skipUnless(APUS, "APUS names no program")
@@ -159,7 +87,7 @@ class LiveTests(ServiceTests, unittest.TestCase):
             pathlib.Path(issued["key_file"]).read_text() + pathlib.Path(issued["certificate_file"]).read_text())
 
     def listen(self, name="device.pem", code=None):
-        return Listener(self, self.folder, self.courier, self.authority, name, code)
+        return listener(self, self.folder, self.courier, self.authority, name, code)
 
     def test_receives_and_acknowledges(self):
         self.issue()
