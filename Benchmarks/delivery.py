@@ -17,6 +17,9 @@ Rows:
   flood      5,000 devices, 400 bytes
   flood-many 51,000 devices, 400 bytes, in three processes of each kind: one holds 20,000 descriptors. The processes
              have their slices one after the other, with all devices connected all the time.
+  tag        One push of 400 bytes to a tag that 10,000 connected devices have, each with two tags besides. The
+             yardstick is as many requests of a provider to the same service. `tag-accepted` is the time until the job
+             is accepted, which is before it is sent. Goals: the cost of a request, 50 ms.
   fan-out    The cost of sending, 400 bytes to 1,000 devices with expiration 0: a notification for a connected device
              that acknowledges nothing (`--misbehave slow-reader`), compared with one that is discarded because its
              device is offline. The difference is a frame, a TLS record and a system call. Because a device gets at most
@@ -26,9 +29,12 @@ Rows:
 """
 
 import copy
+import http.client
 import json
+import socket
 import statistics
 import sys
+import time
 
 sys.dont_write_bytecode = True
 import harness
@@ -38,7 +44,7 @@ from harness import LOAD_CPU, SERVER_CPU, check, output_of, say
 from mosquitto import Mosquitto
 from rows import Row, Suite
 
-GOAL, FAN_OUT_GOAL = 0.4, 1.2
+GOAL, FAN_OUT_GOAL, TAG_GOAL, ACCEPTED_GOAL = 0.4, 1.2, 1.0, 50
 HOUR = 3600
 # Bytes on the wire of a notification of 400 bytes and of an acknowledgement, each with frame, record and tag.
 SENT_BYTES, ANSWER_BYTES = 400 + 122 + 22, 51 + 22
@@ -85,6 +91,32 @@ class Part:
         taken = self.bench.acknowledged(self.fleet.stop(), self.sent)
         self.server.stop()
         return taken
+
+
+class Administration(http.client.HTTPConnection):
+    """The administration API, over the socket in the data directory."""
+
+    def __init__(self, data):
+        super().__init__("localhost")
+        self.path = data / "admin.sock"
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(str(self.path))
+
+    def ask(self, method, path, body=None):
+        self.request(method, path, body and json.dumps(body), {"content-type": "application/json"} if body else {})
+        answer = self.getresponse()
+        text = answer.read()
+        check(answer.status < 300, f"{method} {path}: {answer.status} {text.decode()}")
+        return json.loads(text)
+
+    def devices(self):
+        after = ""
+        while after is not None:
+            page = self.ask("GET", f"/v1/devices?limit=1000{after}")
+            yield from (device["device"] for device in page["devices"])
+            after = f"&after={page['next']}" if "next" in page else None
 
 
 class Broker:
@@ -152,6 +184,49 @@ class Delivery(harness.Bench):
     def flood_many(self):
         self.compare("flood-many", self.options.many, 400, PROCESSES)
 
+    def tag(self):
+        devices = self.options.tagged
+        part = Part(self, "tag", devices, 400)
+        part.start()
+        administration = Administration(part.bench.data)
+        known = list(administration.devices())
+        check(len(known) == devices, f"the service knows {len(known)} of {devices} devices")
+        (part.bench.data / "devices.tsv").write_text("".join(
+            f"{device}\tdevice-{index}\tall\tfloor={index % 40}\troom={index % 900}\n"
+            for index, device in enumerate(known)))
+        push = {"tags": ["all"], "topic": harness.TOPIC, "payload": json.loads(part.bench.payload.read_text())}
+        accepted = []
+
+        def one():
+            before, begun = part.server.settled_cpu_seconds(), time.monotonic()
+            job = administration.ask("POST", "/v1/notifications", push)
+            accepted.append((time.monotonic() - begun) * 1000)
+            while "ended" not in job:
+                time.sleep(0.02)
+                job = administration.ask("GET", f"/v1/jobs/{job['job']}")
+            seconds = time.monotonic() - begun
+            check(job["outcomes"]["accepted"] == devices, f"the job ended as {job}")
+            part.sent += devices
+            return (part.server.settled_cpu_seconds() - before) * 1e6 / devices, seconds
+
+        say(f"\ntag: {self.options.slices} pushes to {devices:,} devices")
+        one(), part.slice(devices)
+        accepted.clear()
+        costs, requests, rates = [], [], []
+        for index in range(self.options.slices):
+            cost, seconds = one()
+            costs.append(cost)
+            rates.append(devices / seconds)
+            requests.append(part.slice(devices))
+            say(f"  {index + 1:2} {cost:7.2f} us, accepted in {accepted[-1]:5.1f} ms, {rates[-1]:9,.0f}/s; "
+                f"requests {requests[-1]:7.2f} us")
+        taken = part.stop()
+        self.results.append(Row(
+            "delivery.tag", "us CPU/message", costs, requests, "requests", TAG_GOAL,
+            note=f"{taken:,} of {part.sent:,} acknowledged, {statistics.median(rates):,.0f}/s",
+            more={"devices": devices, "acknowledged": taken, "per_second": rates}))
+        self.results.append(Row("delivery.tag-accepted", "ms", accepted, goal=ACCEPTED_GOAL))
+
     def plain(self, devices, messages, answer_bytes):
         """CPU microseconds per message of plain connections."""
         program = self.scratch / "fan_out"
@@ -206,13 +281,15 @@ def arguments(parser):
     parser.size("--messages", 100_000, 4_000, "messages of a slice")
     parser.size("--devices", 1000, 60, "devices of `http2` and `fan-out`")
     parser.size("--flooded", 5000, 200, "devices of `flood`")
+    parser.size("--tagged", 10_000, 200, "devices of `tag`")
     parser.size("--many", 51_000, 300, "devices of `flood-many`, in three processes")
 
 
 SUITE = Suite(
     "delivery", __doc__, Delivery, tools=["h2load", "openssl", "taskset", *mosquitto.TOOLS], arguments=arguments,
     rows={"http2": "HTTP/2 in, to one of 1,000 connected devices, acknowledged", "flood": "to 5,000 devices",
-          "flood-many": "to 51,000 devices in three processes", "fan-out": "the cost of sending",
+          "flood-many": "to 51,000 devices in three processes", "tag": "one push to a tag of 10,000 devices",
+          "fan-out": "the cost of sending",
           "round-trip": "the cost of sending and of acknowledgements"})
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ extension Verb {
     details: [
       """
       `apus send --tag`, `--all` and `--device` make a job: the service stores it, sends to one device after the \
-      other, and goes on after a restart. WHAT is list, show JOB, results JOB or cancel JOB. `results` has a line for each \
-      device; devices without an outcome are pending. Jobs are kept for a week after their end.
+      other, and goes on after a restart. WHAT is list, show JOB, results JOB or cancel JOB. `results` has a line for \
+      each device; devices without an outcome are pending. Jobs are kept for a week after their end.
       """
     ], operands: "[WHAT] [JOB]", operandCount: 0...2,
     operandWords: ["list", "show", "results", "cancel"],

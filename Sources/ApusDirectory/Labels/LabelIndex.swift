@@ -3,8 +3,8 @@ package import ApusModel
 /// The names and tags of all devices, in memory.
 ///
 /// A device's tag takes 12 bytes, in two arrays that are sorted by device. Changes come in batches, each of which
-/// writes the arrays anew; looking for a tag reads them once. Both take about a millisecond for a million tags, and nothing
-/// that delivers notifications reads them.
+/// writes the arrays anew; looking for a tag reads them once. Both take about a millisecond for a million tags, and
+/// nothing that delivers notifications reads them.
 package struct LabelIndex: Sendable {
   private var names: [DeviceID: DeviceName] = [:]
   private var holders: [DeviceName: DeviceID] = [:]
