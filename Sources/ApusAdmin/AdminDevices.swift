@@ -1,3 +1,4 @@
+import ApusCore
 import ApusDirectory
 import ApusEnrolment
 import ApusLog
@@ -80,11 +81,57 @@ extension AdminChanges {
   // MARK: Devices
 
   func retireDevice() throws(AdminProblem) -> WebResponse {
-    let device = try input.parameter("device", { DeviceID(text: $0) }, "16 hexadecimal digits")
+    let device = try input.device(view)
     try input.requireAllUsed()
     try attempt { try directory.retire(device, nowSeconds: view.nowSeconds) }
     record(.deviceRetired, "device \(device.text)")
     return WebResponse(json: .fields(["retired": .string(device.text)]))
+  }
+
+  /// Changes the name and the tags of a device.
+  func labelDevice() throws(AdminProblem) -> WebResponse {
+    let device = try input.device(view)
+    var edit = LabelEdit()
+    if input.isNull("name") {
+      edit.name = .remove
+    } else if let name = try input.value("name", "a name: \(DeviceName.form)", { DeviceName($0) }) {
+      edit.name = .set(name)
+    }
+    for text in try input.texts("add_tags", maximumCount: Limits.tagsPerDevice) {
+      guard let tag = DeviceTag(text) else {
+        throw AdminProblem(.invalid, "\"\(text)\" is not a tag: \(DeviceTag.form)")
+      }
+      edit.added.append(tag)
+    }
+    for key in try input.texts("remove_tags", maximumCount: Limits.tagsPerDevice) {
+      guard let tag = DeviceTag(key), tag.key == key else {
+        throw AdminProblem(.invalid, "\"\(key)\" is not the key of a tag")
+      }
+      edit.removedKeys.append(key)
+    }
+    try input.requireAllUsed()
+    guard !edit.isEmpty else {
+      throw AdminProblem(
+        .invalid, "nothing to change: give \"name\", \"add_tags\" or \"remove_tags\"")
+    }
+    let retired = view.trust.directory
+    let labels = try attempt {
+      try view.labels.edit(device, edit) { retired.retiredMilliseconds(of: $0) != nil }
+    }
+    record(.deviceLabelled, "device \(device.text), \(labels.text)")
+    return WebResponse(
+      json: .fields([
+        "device": .string(device.text), "name": (labels.name?.text).map(JSONValue.string),
+        "tags": labels.tagsJSON,
+      ]))
+  }
+
+  func listTags() throws(AdminProblem) -> WebResponse {
+    try input.requireAllUsed()
+    let tags = view.labels.currentIndex().tagCounts.map { tag, devices in
+      JSONValue.fields(["tag": .string(tag.text), "devices": .number(devices)])
+    }
+    return WebResponse(json: .fields(["tags": .array(tags)]))
   }
 
   // MARK: Codes
@@ -140,6 +187,10 @@ extension AdminChanges {
     record(.codeWithdrawn, "code \(hash.prefix(16))")
     return WebResponse(json: .fields(["withdrawn": .string(hash)]))
   }
+}
+
+extension DeviceLabels {
+  var tagsJSON: JSONValue { .array(tags.map { .string($0.text) }) }
 }
 
 extension PendingEnrolments.State {

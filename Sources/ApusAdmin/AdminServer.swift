@@ -45,12 +45,12 @@ package final class AdminServer: Sendable {
   /// - Parameter identity: Identifies the data directory with which the service started.
   package func start(
     _ service: any AdministeredService, store: any DurableStore, expiries: ExpiryWatch,
-    audit: AuditLog, identity: DirectoryIdentity
+    audit: AuditLog, labels: LabelRegister, identity: DirectoryIdentity
   ) throws {
     let view = ServiceView(
       settings: configuration, directory: directory, service: service, store: store,
-      expiries: expiries, certificates: certificates, audit: audit, log: log, state: facts,
-      identity: identity)
+      expiries: expiries, certificates: certificates, audit: audit, labels: labels, log: log,
+      state: facts, identity: identity)
     let api = AdminAPI(view: view, gate: AdminGate(directory, audit: view.audit, log: log))
     do {
       if configuration.hasSocket {

@@ -44,6 +44,7 @@ package final class Service {
   private let webhooks: WebhookService?
   private var addressFile: ServiceAddressFile?
   private let audit: AuditLog
+  private let labels: LabelRegister
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -96,6 +97,8 @@ package final class Service {
       log: configuration.log)
     self.enrolment = enrolment
     let events = EventSink()
+    let labels = LabelRegister(dataDirectory)
+    self.labels = labels
     let watched = WatchedEvents(expiries, loader)
     webhooks =
       configuration.interceptor == nil
@@ -132,7 +135,8 @@ package final class Service {
     }
     self.admin = admin
     watch = TrustWatch(
-      dataDirectory, identity, expiries, certificates, since: stamps, log: configuration.log
+      dataDirectory, identity, expiries, certificates, labels, since: stamps,
+      log: configuration.log
     ) {
       loader.reload { trust in
         // First what may fail: all of it counts, or none.
@@ -224,7 +228,8 @@ package final class Service {
 
   private func startAdministration() throws {
     try admin?.start(
-      running, store: store, expiries: expiries, audit: audit, identity: identity)
+      running, store: store, expiries: expiries, audit: audit, labels: labels,
+      identity: identity)
   }
 
   /// The UNIX socket by which it is administered; nil where there is none.

@@ -5,7 +5,7 @@ import ApusTrust
 /// is trusted again.
 ///
 /// Teams, apps and keys come from the backup. Authorities, certificates of the server, sealing keys, revocations,
-/// enrolment, administrators, webhooks and the audit log stay those of the directory.
+/// enrolment, names and tags of devices, administrators, webhooks and the audit log stay those of the directory.
 struct RestoredTrust {
   private let new: DataDirectory
   private let current: DataDirectory
@@ -18,6 +18,7 @@ struct RestoredTrust {
   private static let kept = [
     "authority", "server", "sealing.keys", "crls", "crls.made", "enrolment", "admin.tokens",
     "webhooks.conf", "webhooks", "audit.jsonl", "connect.nonces",
+    "devices.tsv",
   ]
 
   /// Refuses the backup of another service, whose device tokens this one cannot open.

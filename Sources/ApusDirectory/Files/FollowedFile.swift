@@ -1,6 +1,7 @@
 import Glibc
 
-/// A file that is read while others append to it. While it is open, no other file gets its number, so a file that took its place is recognised.
+/// A file that is read while others append to it. While it is open, no other file gets its number, so a file that took
+/// its place is recognised.
 final class FollowedFile: Sendable {
   private let path: String
   private let descriptor: Int32

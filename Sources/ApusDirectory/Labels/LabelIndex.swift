@@ -2,9 +2,9 @@ package import ApusModel
 
 /// The names and tags of all devices, in memory.
 ///
-/// A device's tag takes 12 bytes, in two arrays that are sorted by device. Changes come in batches, each of which writes
-/// the arrays anew; looking for a tag reads them once. Both take about a millisecond for a million tags, and nothing
-/// that delivers notifications reads them.
+/// A device's tag takes 12 bytes, in two arrays that are sorted by device. Changes come in batches, each of which
+/// writes the arrays anew; looking for a tag reads them once. Both take about a millisecond for a million tags, and
+/// nothing that delivers notifications reads them.
 package struct LabelIndex: Sendable {
   private var names: [DeviceID: DeviceName] = [:]
   private var holders: [DeviceName: DeviceID] = [:]
@@ -61,6 +61,18 @@ package struct LabelIndex: Sendable {
   package var devices: [DeviceID] {
     var all = names.keys.map(\.rawValue)
     forEachWithTagsAlone { all.append($0) }
+    return all.sorted().map(DeviceID.init)
+  }
+
+  /// Those of them behind `first`, or from the beginning, and not behind `last`.
+  package func devices(after first: DeviceID?, through last: DeviceID?) -> [DeviceID] {
+    let (from, end) = (first?.rawValue, last?.rawValue ?? .max)
+    var all: [UInt64] = []
+    func add(_ device: UInt64) {
+      if from.map({ device > $0 }) ?? true, device <= end { all.append(device) }
+    }
+    for device in names.keys { add(device.rawValue) }
+    forEachWithTagsAlone(add)
     return all.sorted().map(DeviceID.init)
   }
 

@@ -44,6 +44,9 @@ package final class LabelRegister: Sendable {
     try refresh()
   }
 
+  /// All labels as they were last read.
+  package var index: LabelIndex { state.withLock { $0.index } }
+
   package func read<Value>(_ body: (borrowing LabelIndex) throws -> Value) rethrows -> Value {
     try state.withLock { state in try body(state.index) }
   }
@@ -56,6 +59,12 @@ package final class LabelRegister: Sendable {
   /// Reads what was added to the file since the last call. Costs two system calls if nothing was.
   package func refresh() throws {
     try state.withLock { state in try Self.refresh(&state, directory.labelFile) }
+  }
+
+  /// All labels as the file has them now; as they were last read if it cannot be read.
+  package func currentIndex() -> LabelIndex {
+    try? refresh()
+    return index
   }
 
   private static func refresh(_ state: inout State, _ path: String) throws(FileError) {
