@@ -57,7 +57,7 @@ extension Agent {
       keyPEM: key
     ) { [log] seconds in
       log(
-        .notice, "waits for approval: the operator runs `apus device --approve`",
+        .notice, "waits for approval: the operator runs `apus device approve`",
         .text("key", fingerprint), .number("asks_again_s", seconds))
     }
     self.session = session

@@ -189,7 +189,7 @@ class EnrolmentTests(Case):
         agent.start()
         waiting = wait_for("request", lambda: agent.status().get("state") == "enrolling" and self.service.apus(
             "device", "--pending", "--json"))
-        self.service.apus("device", "--approve", waiting["key"][:12], "--json")
+        self.service.apus("device", "approve", waiting["key"][:12], "--json")
         device = agent.connected().status()["device"]
         agent.kill(signal.SIGTERM)
         agent.start().connected()

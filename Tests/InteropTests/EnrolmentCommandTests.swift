@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("apus code, apus device --approve and apus listen --enroll", .serialized)
+@Suite("apus code, apus device approve and apus listen --enroll", .serialized)
 struct EnrolmentCommandTests {
   private static let openssl = URL(filePath: "/usr/bin/openssl")
 
@@ -79,11 +79,11 @@ struct EnrolmentCommandTests {
     let device = try Companion(
       installation.apus, listen(installation, file, ["--name", "Tür 2"]), name: "device")
     let key = try #require(try device.first("pending")["key"] as? String)
-    let pending = try json(installation, ["device", "--pending"])
+    let pending = try json(installation, ["device", "pending"])
     #expect(pending["key"] as? String == key)
     #expect(pending["name"] as? String == "Tür 2")
     #expect(pending["state"] as? String == "waiting")
-    let approved = try json(installation, ["device", "--approve", String(key.prefix(12))])
+    let approved = try json(installation, ["device", "approve", String(key.prefix(12))])
     let enrolled = try device.first("enrolled")
     #expect(enrolled["device_id"] as? String == approved["device_id"] as? String)
     _ = try device.first("token")
@@ -101,8 +101,7 @@ struct EnrolmentCommandTests {
     }
     let said = try Programs.run(
       installation.apus,
-      ["device", "--data", installation.directory.path, "--json"]
-        + unwanted.flatMap { ["--reject", $0] })
+      ["device", "reject", "--data", installation.directory.path, "--json"] + unwanted)
     let rejected = try said.split(separator: "\n").map { line in
       try Programs.json(line)["rejected"] as? String
     }
@@ -130,14 +129,14 @@ struct EnrolmentCommandTests {
         "the code does not exist"
       ),
       (["code", "--data", nowhere], 4, "apus init"),
-      (["device", "--approve", "12"] + data, 2, "8 to 64"),
-      (["device", "--approve", "0123456789"] + data, 4, "no pending request has"),
-      (["device", "--reject", "0123456789"] + data, 4, "no pending request has"),
+      (["device", "approve", "12"] + data, 2, "8 to 64"),
+      (["device", "approve", "0123456789"] + data, 4, "no pending request has"),
+      (["device", "reject", "0123456789"] + data, 4, "no pending request has"),
       (
-        ["device", "--approve", "0123456789", "--reject", "9876543210"] + data, 2,
-        "cannot be combined with --approve"
+        ["device", "approve", "0123456789", "9876543210", "--name", "x"] + data, 2,
+        "works with only one KEY"
       ),
-      (["device", "--certificate", "x"] + data, 2, "without --approve"),
+      (["device", "--certificate", "x"] + data, 2, "has no effect with list"),
       (["listen", "--enroll", "x", "--topic", "a.b"] + data, 2, "--identity is missing"),
       (["listen", "--topic", "a.b"] + data, 2, "--certificate is missing"),
       (

@@ -24,21 +24,6 @@ package enum EnrolmentOptions {
     "--withdraw", .text("CODE"), in: [Verb.code], group: .issue, scope: .flagOnly,
     help: "Withdraw a code, given in full or by its digits in the list.")
 
-  // MARK: device
-
-  package static let pending = Option(
-    "--pending", .flag, in: [Verb.device], group: .device, scope: .flagOnly,
-    help: "List the devices whose certificate requests wait for a decision.")
-  package static let approve = Option(
-    "--approve", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
-    help: "Issue a certificate to the device whose key begins with these digits. May be repeated.")
-  package static let reject = Option(
-    "--reject", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
-    help: "Reject the request of the device whose key begins with these digits. May be repeated.")
-  package static let certificate = Option(
-    "--certificate", .file, in: [Verb.device], group: .device, scope: .flagOnly,
-    help: "With --approve: the certificate, if the key of the device authority is kept elsewhere.")
-
   // MARK: serve
 
   package static let enrolment = Option(
@@ -78,16 +63,6 @@ extension ValueSyntax where Value == String {
           "is not a name of 1 to \(Limits.deviceNameBytes) bytes without control characters")
       }
       return text
-    }
-  }
-
-  /// The beginning of a SHA-256, returned in lower case.
-  static var keyPrefix: ValueSyntax {
-    ValueSyntax("KEY") { text throws(ValueProblem) in
-      guard 8...64 ~= text.utf8.count, text.utf8.allSatisfy({ hexValue($0) != nil }) else {
-        throw ValueProblem("is not 8 to 64 hexadecimal digits, as --pending shows them")
-      }
-      return text.lowercased()
     }
   }
 }

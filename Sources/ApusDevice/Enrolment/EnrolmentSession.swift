@@ -135,7 +135,7 @@ package final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Senda
 
 extension PushDevice {
   /// Gets a first certificate for this device: with an enrolment code from the service's operator (`apus code`), or
-  /// without one, in which case the operator decides (`apus device --approve`).
+  /// without one, in which case the operator decides (`apus device approve`).
   ///
   /// The key is generated here and never leaves the device. Waits for the operator without limit; cancel the task to
   /// end the wait. A connection that breaks before the answer is tried again a few times.

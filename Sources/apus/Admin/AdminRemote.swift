@@ -75,16 +75,37 @@ struct AdminRemote {
   func ask(
     _ method: String, _ segments: [String], query: [WebField] = [], body: JSONValue? = nil
   ) throws(CommandFailure) -> JSONValue {
+    let answer: WebCall.Answer
+    do throws(WebCall.Fault) {
+      answer = try perform(method, segments, query, body)
+    } catch {
+      throw CommandFailure(.unavailable, "\(error)", remedy: Self.remedy(endpoint))
+    }
+    return try read(answer)
+  }
+
+  /// The same; nil if it is the service of the data directory, and none runs there.
+  func askIfRunning(
+    _ method: String, _ segments: [String], query: [WebField] = [], body: JSONValue? = nil
+  ) throws(CommandFailure) -> JSONValue? {
+    guard case .unix = endpoint else {
+      return try ask(method, segments, query: query, body: body)
+    }
+    guard let answer = try? perform(method, segments, query, body) else { return nil }
+    return try read(answer)
+  }
+
+  private func perform(
+    _ method: String, _ segments: [String], _ query: [WebField], _ body: JSONValue?
+  ) throws(WebCall.Fault) -> WebCall.Answer {
     var call = WebCall(endpoint, method, ["v1"] + segments)
     call.query = query
     if let secret { call.headers = [WebField("authorization", "Bearer \(secret)")] }
     call.body = body?.bytes
-    let answer: WebCall.Answer
-    do throws(WebCall.Fault) {
-      answer = try call.perform()
-    } catch {
-      throw CommandFailure(.unavailable, "\(error)", remedy: Self.remedy(endpoint))
-    }
+    return try call.perform()
+  }
+
+  private func read(_ answer: WebCall.Answer) throws(CommandFailure) -> JSONValue {
     let json = JSONValue(text: String(decoding: answer.body, as: UTF8.self)) ?? .null
     guard 200...299 ~= answer.status else { throw failure(answer.status, json) }
     return json

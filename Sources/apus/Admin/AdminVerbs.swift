@@ -138,47 +138,67 @@ extension AdminRemote {
 
   // MARK: Devices and codes
 
-  func device() throws(CommandFailure) {
-    let (retired, approved, rejected) = (
-      invocation.all(ApusOptions.retired), invocation.all(EnrolmentOptions.approve),
-      invocation.all(EnrolmentOptions.reject)
-    )
-    guard retired.isEmpty, approved.isEmpty, rejected.isEmpty else {
-      for device in retired {
+  func device(_ action: DeviceAction, _ operands: [String]) throws(CommandFailure) {
+    switch action {
+    case .list: try DeviceView(invocation).list(operands.first, self)
+    case .show: try DeviceView(invocation).show(operands[0], self)
+    case .add:
+      throw CommandFailure(
+        .usage, "only the service's machine, which has the keys, can issue certificates",
+        remedy: "Run `apus device add` there; all other actions work remotely.")
+    case .set: try setLabels(operands[0])
+    case .retire:
+      for device in operands {
+        let said = try ask("POST", ["devices", device, "retire"])
         show(
-          try ask("POST", ["devices", device.text, "retire"]),
-          "Retired the device \(device.text). The service applies this within a second.\n")
+          said,
+          "Retired the device \(said["retired"]?.string ?? device). The service applies this within "
+            + "a second.\n")
       }
-      for key in approved { try approve(key) }
-      for key in rejected {
+    case .pending: showList(try ask("GET", ["enrolments"]), "enrolments", name: "key")
+    case .approve: for key in try PendingCommand.keys(operands, invocation) { try approve(key) }
+    case .reject:
+      for key in try PendingCommand.keys(operands, invocation) {
         show(
           try ask("POST", ["enrolments", key, "reject"]),
           "Rejected the request \(key). The device is told when it asks again.\n")
       }
-      return
     }
-    guard invocation.isOn(EnrolmentOptions.pending) else {
-      throw CommandFailure(
-        .usage, "only the service's machine, which has the keys, can issue certificates",
-        remedy:
-          "Run `apus device` there; only --pending, --approve, --reject and --retire work remotely."
-      )
-    }
-    showList(try ask("GET", ["enrolments"]), "enrolments", name: "key")
+  }
+
+  private func setLabels(_ device: String) throws(CommandFailure) {
+    let edit = try LabelEdit(invocation)
+    let name: JSONValue? =
+      switch edit.name {
+      case .keep: nil
+      case .remove: .null
+      case .set(let name): .string(name.text)
+      }
+    let said = try ask(
+      "PATCH", ["devices", device],
+      body: .members([
+        "name": name,
+        "add_tags": edit.added.isEmpty ? nil : .strings(edit.added.map(\.text)),
+        "remove_tags": edit.removedKeys.isEmpty ? nil : .strings(edit.removedKeys),
+      ]))
+    let (id, tags) = (said["device"]?.string ?? device, said["tags"]?.array ?? [])
+    let labels = DeviceLabels(
+      name: (said["name"]?.string).flatMap { DeviceName($0) },
+      tags: tags.compactMap(\.string).compactMap { DeviceTag($0) })
+    show(said, "The device \(id) has \(labels?.text ?? "other labels") now.\n")
   }
 
   private func approve(_ key: String) throws(CommandFailure) {
     var pem: String?
-    if let path = invocation[EnrolmentOptions.certificate] {
-      pem = try Process.text(of: path, for: EnrolmentOptions.certificate, invocation)
+    if let path = invocation[DeviceOptions.certificate] {
+      pem = try Process.text(of: path, for: DeviceOptions.certificate, invocation)
     }
-    let isNamed = invocation.isGiven(ApusOptions.deviceName)
     let said = try ask(
       "POST", ["enrolments", key, "approve"],
       body: .members([
         "certificate": pem.map(JSONValue.string),
-        "name": isNamed ? invocation[ApusOptions.deviceName].map(JSONValue.string) : nil,
-        "days": .integer(Int64(invocation.value(ApusOptions.deviceDays))),
+        "name": (invocation[DeviceOptions.name]?.text).map(JSONValue.string),
+        "days": .integer(Int64(invocation.value(DeviceOptions.days))),
       ]))
     show(
       said,
@@ -196,7 +216,7 @@ extension AdminRemote {
       let hash = EnrolmentCode(text: bytes.span).map(EnrolmentCodes.hash) ?? text.lowercased()
       return show(
         try ask("DELETE", ["codes", hash]),
-        "Withdrew the code. Devices enrolled with it stay; `apus device --retire` retires one.\n")
+        "Withdrew the code. Devices enrolled with it stay; `apus device retire` retires one.\n")
     }
     let made = try ask(
       "POST", ["codes"],

@@ -158,18 +158,3 @@ extension NotificationFacts {
     DeviceToken(words: (tokenPrefix, 0, 0, 0)).redacted
   }
 }
-
-/// Rows with aligned columns; the last column is not padded.
-private func columns(_ rows: [[String]]) -> String {
-  guard let count = rows.first?.count else { return "" }
-  let widths = (0..<count).map { column in rows.map { $0[column].count }.max() ?? 0 }
-  return rows.map { row in
-    var line = ""
-    for (column, text) in row.enumerated() {
-      let padding = column == count - 1 ? 0 : widths[column] - text.count + 2
-      line += text + String(repeating: " ", count: padding)
-    }
-    while line.last == " " { line.removeLast() }
-    return line + "\n"
-  }.joined()
-}
