@@ -51,6 +51,8 @@ struct AdminRecords {
     var query = RefusalLog.Query()
     query.id = try input.value("id", "8-4-4-4-12 hexadecimal digits") { Self.notificationID($0) }
     query.topic = try input.text("topic")
+    if let text = try input.text("device") { query.device = try view.device(called: text) }
+    query.token = try input.text("token")
     query.sinceMilliseconds = try moment("since_milliseconds")
     query.untilMilliseconds = try moment("until_milliseconds")
     return query

@@ -115,7 +115,7 @@ package final class Service {
         : ReplayGuard(
           path: dataDirectory.nonceFile, log: configuration.log,
           nowMilliseconds: EventLoop.wallClockMilliseconds()),
-      audit: audit, events: events, expiries: expiries, enrolment: enrolment,
+      audit: audit, labels: labels, events: events, expiries: expiries, enrolment: enrolment,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
     self.workers = workers

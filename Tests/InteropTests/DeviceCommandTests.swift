@@ -99,6 +99,25 @@ struct DeviceCommandTests {
     #expect(one["name"] as? String == "kitchen" && one["tags"] as? [String] == ["floor=2"])
     #expect((one["recent"] as? [Any])?.isEmpty == false)
     #expect((one["certificates_end"] as? [Any])?.count == 1)
+    func doctor(_ arguments: [String]) throws -> String {
+      try Programs.run(
+        URL(filePath: "/bin/sh"),
+        [
+          "-c", #"timeout 60 "$0" "$@" 2>&1; echo "code $?""#, installation.apus.path, "doctor",
+          "--data", installation.directory.path,
+        ] + arguments)
+    }
+    let offline = try doctor(["--device", "kitchen"])
+    #expect(offline.contains("kitchen (") && offline.contains("is offline since"), "\(offline)")
+    #expect(offline.hasSuffix("code 1\n"), "\(offline)")
+    let unknown = try doctor(["--device", "nobody", "--json"])
+    #expect(unknown.contains(#""cause":"unknown""#), "\(unknown)")
+    _ = try device.connect()
+    let fine = try doctor(["--device", "kitchen"])
+    #expect(
+      fine.contains("acknowledged its last notification") && fine.hasSuffix("code 0\n"), "\(fine)")
+    let other = try doctor(["--device", "kitchen", "--topic", "com.example.other", "--json"])
+    #expect(other.contains(#""cause":"topic-not-registered""#), "\(other)")
     #expect(try apus(["list", "--tag", "floor=1"], in: installation).text == "None.")
     #expect(try apus(["show", "nobody"], in: installation).code == 4)
   }

@@ -53,7 +53,7 @@ package enum AdminOptions {
 
   /// The commands that can act on a remote service.
   private static let remote = [
-    Verb.team, .app, .key, .cert, .device, .code, .rotate, .log, .status,
+    Verb.team, .app, .key, .cert, .device, .code, .rotate, .log, .status, .doctor,
   ]
 
   package static let url = Option(

@@ -27,6 +27,13 @@ package enum DeviceOptions {
     help:
       "With approve: the certificate, if the key of the device authority is kept elsewhere.")
 
+  /// The device that `apus doctor` examines.
+  package static let examined = Option(
+    "--device", .text("DEVICE"), in: [Verb.doctor], group: .search, scope: .flagOnly,
+    help:
+      "Name the likely cause why the device with this id or name gets nothing; with --topic, of this app."
+  )
+
   private static func option<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, group: OptionGroup,
     default defaultText: String? = nil, note: String? = nil, repeats: Bool = false, help: String
@@ -38,7 +45,7 @@ package enum DeviceOptions {
 
   static let all: [OptionDescription] = [
     name.description, tag.description, noName.description, untag.description,
-    rsaBits.description, days.description, certificate.description,
+    rsaBits.description, days.description, certificate.description, examined.description,
   ]
 }
 

@@ -95,6 +95,17 @@ struct AdminRemote {
     return try read(answer)
   }
 
+  /// The same; nil if the service does not know what is asked for.
+  func askIfKnown(_ method: String, _ segments: [String]) throws(CommandFailure) -> JSONValue? {
+    let answer: WebCall.Answer
+    do throws(WebCall.Fault) {
+      answer = try perform(method, segments, [], nil)
+    } catch {
+      throw CommandFailure(.unavailable, "\(error)", remedy: Self.remedy(endpoint))
+    }
+    return answer.status == 404 ? nil : try read(answer)
+  }
+
   private func perform(
     _ method: String, _ segments: [String], _ query: [WebField], _ body: JSONValue?
   ) throws(WebCall.Fault) -> WebCall.Answer {

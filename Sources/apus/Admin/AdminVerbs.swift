@@ -241,19 +241,20 @@ extension AdminRemote {
     guard !invocation.isOn(LogOptions.counts) else {
       return try LogCounts(invocation: invocation).print(self)
     }
-    var (count, position) = try printLines(after: nil)
-    if count == 0, invocation.isGiven(LogOptions.id) {
+    var timeline = LogTimeline(invocation)
+    var (count, position) = try printLines(after: nil, &timeline)
+    if count == 0, invocation.isGiven(LogOptions.id), !timeline.hasRefusals {
       refusals.print(try self.refusals(refusals.query()))
     }
     guard invocation.isOn(LogOptions.follow) else { return }
     while !Process.isInterrupted(afterMilliseconds: 1000) {
-      (count, position) = try printLines(after: position)
+      (count, position) = try printLines(after: position, &timeline)
     }
   }
 
   /// Prints matching lines after a position in the ledger. Returns the number of lines and the end position.
   private func printLines(
-    after position: String?
+    after position: String?, _ timeline: inout LogTimeline
   ) throws(CommandFailure) -> (count: Int, position: String?) {
     let now = Process.nowSeconds * 1000
     func moment(_ option: Option<Moment>) -> JSONValue? {
@@ -266,7 +267,7 @@ extension AdminRemote {
         "id": (invocation[LogOptions.id]?.text).map(JSONValue.string),
         "unique_id": (invocation[LogOptions.uniqueID]?.text).map(JSONValue.string),
         "token": invocation[LogOptions.token].map(JSONValue.string),
-        "device": (invocation[LogOptions.device]?.text).map(JSONValue.string),
+        "device": invocation[LogOptions.device].map(JSONValue.string),
         "topic": invocation[LogOptions.topic].map(JSONValue.string),
         "states": states.isEmpty ? nil : .strings(states.map { "\($0.label)" }.sorted()),
         "since_milliseconds": moment(LogOptions.since),
@@ -274,21 +275,22 @@ extension AdminRemote {
         "after": position.map(JSONValue.string),
         "limit": .integer(Int64(min(invocation.value(LogOptions.limit), Limits.adminPageLines))),
       ]))
-    let lines = said["lines"]?.array ?? []
-    for line in lines {
-      let words = ["time", "state", "topic", "id", "device", "cause"].compactMap {
-        line[$0]?.string
-      }
-      show(line, words.joined(separator: "  ") + "\n")
-    }
-    return (lines.count, said["position"]?.string)
+    let token = invocation[LogOptions.token].map { "\($0.prefix(8).lowercased())…" }
+    let refused =
+      timeline.hasRefusals
+      ? try refusals(
+        timeline.query(device: nil, token: token), device: invocation[LogOptions.device]) : []
+    return (timeline.print(said["lines"]?.array ?? [], refused), said["position"]?.string)
   }
 
-  private func refusals(_ query: RefusalLog.Query) throws(CommandFailure) -> [JSONValue] {
+  private func refusals(
+    _ query: RefusalLog.Query, device: String? = nil
+  ) throws(CommandFailure) -> [JSONValue] {
     let limit = min(invocation.value(LogOptions.limit), Limits.adminPageLines)
     let fields = [
       ("limit", "\(limit)"), ("event", "request.refused"), ("id", query.id?.text),
-      ("topic", query.topic), ("since_milliseconds", query.sinceMilliseconds.map(String.init)),
+      ("topic", query.topic), ("device", device), ("token", query.token),
+      ("since_milliseconds", query.sinceMilliseconds.map(String.init)),
       ("until_milliseconds", query.untilMilliseconds.map(String.init)),
     ]
     let said = try ask(
