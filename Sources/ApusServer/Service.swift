@@ -92,13 +92,13 @@ package final class Service {
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let expiries = ExpiryWatch(log: configuration.log)
     self.expiries = expiries
-    let enrolment = EnrolmentQueue(
-      dataDirectory, configuration.enrolment, days: configuration.deviceDays, audit,
-      log: configuration.log)
-    self.enrolment = enrolment
-    let events = EventSink()
     let labels = LabelRegister(dataDirectory)
     self.labels = labels
+    let enrolment = EnrolmentQueue(
+      dataDirectory, configuration.enrolment, days: configuration.deviceDays, labels: labels,
+      audit, log: configuration.log)
+    self.enrolment = enrolment
+    let events = EventSink()
     let watched = WatchedEvents(expiries, loader)
     webhooks =
       configuration.interceptor == nil

@@ -1,4 +1,4 @@
-import ApusModel
+package import ApusModel
 
 /// Which devices may ask the service for a certificate.
 package enum EnrolmentChoice: Sendable { case all, codes, off }
@@ -7,10 +7,16 @@ package enum EnrolmentChoice: Sendable { case all, codes, off }
 package enum EnrolmentOptions {
   // MARK: code
 
+  package static let codeTags = Option(
+    "--tag", .deviceTag, in: [Verb.code], group: .issue, scope: .flagOnly, repeats: true,
+    help: "A tag, KEY=VALUE or KEY, of each device that enrols with the code. May be repeated.")
+  package static let ownTags = Option(
+    "--own-tags", .flag, in: [Verb.code], group: .issue, scope: .flagOnly,
+    help: "The device may add tags that it chose itself.")
   package static let codeName = Option(
-    "--name", .deviceName, in: [Verb.code], group: .issue, scope: .flagOnly,
+    "--name", .labelName, in: [Verb.code], group: .issue, scope: .flagOnly,
     note: "the name that the device sends",
-    help: "The device name in the certificate that the code gives.")
+    help: "The name of the device. Further devices of the code get it with a number behind it.")
   package static let expires = Option(
     "--expires", .integer("HOURS", 1...8760), in: [Verb.code], group: .issue, scope: .flagOnly,
     default: "24", help: "Hours for which the code is valid.")
@@ -48,6 +54,9 @@ package enum EnrolmentOptions {
     "--enroll", .text("CODE"), in: [Verb.listen], group: .device, scope: .flagOnly,
     note: "the service's operator decides",
     help: "At the first start: the enrolment code from `apus code`.")
+  package static let tags = Option(
+    "--tag", .deviceTag, in: [Verb.listen], group: .device, scope: .flagOnly, repeats: true,
+    help: "At the first start: a tag for the device, if the operator allows it. May be repeated.")
   package static let name = Option(
     "--name", .deviceName, in: [Verb.listen], group: .device, scope: .flagOnly,
     note: "this machine's name", help: "At the first start: a readable name for the device.")

@@ -198,12 +198,17 @@ extension AdminRemote {
       body: .members([
         "certificate": pem.map(JSONValue.string),
         "name": (invocation[DeviceOptions.name]?.text).map(JSONValue.string),
+        "tags": Self.tags(invocation.all(DeviceOptions.tag)),
         "days": .integer(Int64(invocation.value(DeviceOptions.days))),
       ]))
     show(
       said,
       "Approved the device \(said["device"]?.string ?? ""). It gets its certificate when it asks "
         + "again.\n")
+  }
+
+  private static func tags(_ tags: [DeviceTag]) -> JSONValue? {
+    tags.isEmpty ? nil : .strings(tags.map(\.text))
   }
 
   func code() throws(CommandFailure) {
@@ -221,7 +226,9 @@ extension AdminRemote {
     let made = try ask(
       "POST", ["codes"],
       body: .members([
-        "name": invocation[EnrolmentOptions.codeName].map(JSONValue.string),
+        "name": (invocation[EnrolmentOptions.codeName]?.text).map(JSONValue.string),
+        "tags": Self.tags(invocation.all(EnrolmentOptions.codeTags)),
+        "own_tags": invocation.isOn(EnrolmentOptions.ownTags) ? .bool(true) : nil,
         "hours": .integer(Int64(invocation.value(EnrolmentOptions.expires))),
         "uses": .integer(Int64(invocation.value(EnrolmentOptions.uses))),
       ]))

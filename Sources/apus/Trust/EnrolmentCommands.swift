@@ -40,9 +40,11 @@ struct CodeCommand {
   private func make(_ directory: DataDirectory) throws {
     let now = Process.nowSeconds
     let record = EnrolmentCodes.Record(
-      name: invocation[EnrolmentOptions.codeName], madeSeconds: now,
+      name: invocation[EnrolmentOptions.codeName]?.text, madeSeconds: now,
       expiresSeconds: now + Int64(invocation.value(EnrolmentOptions.expires)) * 3600,
-      uses: invocation.value(EnrolmentOptions.uses))
+      uses: invocation.value(EnrolmentOptions.uses),
+      tags: invocation.all(EnrolmentOptions.codeTags),
+      allowsOwnTags: invocation.isOn(EnrolmentOptions.ownTags))
     let code = try directory.enrolmentCodes.make(record)
     directory.record(
       .codeMade, "code \(EnrolmentCodes.hash(code).prefix(16))", .number("uses", record.uses))
@@ -67,15 +69,17 @@ struct CodeCommand {
     for (hash, record, used) in try codes.all() {
       let state =
         used >= record.uses ? "used up" : now >= record.expiresSeconds ? "expired" : "good"
+      let labels = ([record.name ?? ""] + record.tags.map(\.text)).joined(separator: " ")
       Report(
         fields: [
           "sha256": .string(hash), "name": record.name.map(JSONValue.string),
+          "tags": .strings(record.tags.map(\.text)), "own_tags": .bool(record.allowsOwnTags),
           "made": .integer(record.madeSeconds), "expires": .integer(record.expiresSeconds),
           "uses": .integer(Int64(record.uses)), "used": .integer(Int64(used)),
           "state": .string(state),
         ],
         text: "\(hash.prefix(16))  \(state), \(used) of \(record.uses) used, until "
-          + "\(Log.timestamp(record.expiresSeconds * 1000))  \(record.name ?? "")\n"
+          + "\(Log.timestamp(record.expiresSeconds * 1000))  \(labels)\n"
       ).print(invocation)
     }
   }
@@ -156,6 +160,7 @@ struct PendingCommand {
     }
     let (request, certificate) = try directory.approveEnrolment(
       key, certificatePEM: pem, name: invocation[DeviceOptions.name]?.text,
+      tags: invocation.all(DeviceOptions.tag),
       nowSeconds: Process.nowSeconds, days: invocation.value(DeviceOptions.days))
     directory.record(
       .enrolmentApproved, "device \(request.device.text)",
@@ -193,6 +198,7 @@ struct PendingCommand {
     Report(
       fields: [
         "key": .string(request.key), "state": .string(state), "name": .string(request.name),
+        "tags": .strings(request.tags.map(\.text)),
         "address": .string(request.address), "since": .integer(request.seconds),
         "device_id": .string(request.device.text), "renewal": .bool(request.isRenewal),
         "code": .bool(request.hasCode), "request_file": .string(file),
@@ -200,7 +206,9 @@ struct PendingCommand {
       text: """
         \(request.key)
         \(table([
-          "state": state, "name": request.name, "address": request.address,
+          "state": state, "name": request.name,
+          "tags": request.tags.isEmpty ? "-" : request.tags.map(\.text).joined(separator: " "),
+          "address": request.address,
           "since": Log.timestamp(request.seconds * 1000), "device": request.device.text,
           "came": request.origin.rawValue,
           "request": file,
