@@ -22,7 +22,7 @@ class Mosquitto:
         self.load = bench.scratch / "mqtt_fleet"
         if not self.load.exists():
             bench.compile("mqtt_fleet.c", "mqtt_fleet", "-lssl", "-lcrypto")
-        issued = json.loads(output_of(bench.apus, "device", "--data", bench.data, "--name", "mqtt", "--json"))
+        issued = json.loads(output_of(bench.apus, "device", "add", "--data", bench.data, "--name", "mqtt", "--json"))
         self.client = [bench.data / "authority/service.crt", issued["certificate_file"], issued["key_file"]]
 
     def start(self, cpus=(SERVER_CPU,)):

@@ -81,7 +81,7 @@ class ServiceTests:
 
     def retire(self, device):
         subprocess.run(
-            [APUS, "device", "--data", self.data, "--retire", device], check=True, capture_output=True)
+            [APUS, "device", "retire", "--data", self.data, device], check=True, capture_output=True)
 
 
 class Listener:

@@ -54,7 +54,7 @@ if [ ! -s "$data/init.json" ]; then
   mv "$scratch/init.json" "$data/init.json"
 fi
 if [ ! -s "$data/device.json" ]; then
-  "$bin/apus" device --data "$data" --name demonstration --json >"$scratch/device.json"
+  "$bin/apus" device add --data "$data" --name demonstration --json >"$scratch/device.json"
   mv "$scratch/device.json" "$data/device.json"
 fi
 authority=$(field authority_file "$data/init.json")

@@ -89,6 +89,7 @@ struct AdminAPI: WebHandler {
     case .history: return try history(input)
     case .listDevices: return try AdminKnownDevices(view, input).list()
     case .device: return try AdminKnownDevices(view, input).one()
+    case .listTags: return try changes.listTags()
     case .sendNotification:
       let jobs = AdminJobs(view, input)
       return jobs.isAsked ? try jobs.create() : try AdminTestPush(view, input).send()
@@ -134,6 +135,7 @@ struct AdminAPI: WebHandler {
     case .rotate: try changes.rotate()
     case .approveEnrolment: try changes.approveEnrolment()
     case .rejectEnrolment: try changes.rejectEnrolment()
+    case .labelDevice: try changes.labelDevice()
     case .retireDevice: try changes.retireDevice()
     case .makeCode: try changes.makeCode()
     case .withdrawCode: try changes.withdrawCode()

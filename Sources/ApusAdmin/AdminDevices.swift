@@ -1,3 +1,4 @@
+import ApusCore
 import ApusDirectory
 import ApusEnrolment
 import ApusLog
@@ -21,6 +22,7 @@ extension AdminChanges {
         "name": .string(request.name), "address": .string(request.address),
         "since": .string(Log.timestamp(request.seconds * 1000)),
         "device": .string(request.device.text), "origin": .string(request.origin.rawValue),
+        "tags": .array(request.tags.map { .string($0.text) }),
       ])
     }
     return WebResponse(json: .fields(["enrolments": .array(values)]))
@@ -28,7 +30,8 @@ extension AdminChanges {
 
   func approveEnrolment() throws(AdminProblem) -> WebResponse {
     let key = try key()
-    let name = try input.text("name", maximumBytes: Limits.deviceNameBytes)
+    let name = try input.value("name", "a name: \(DeviceName.form)") { DeviceName($0)?.text }
+    let tags = try tags("tags")
     let pem = try input.value("certificate", "a certificate as PEM") {
       $0.utf8.count <= 16_384 ? $0 : nil
     }
@@ -38,7 +41,8 @@ extension AdminChanges {
     try requireEnrolment(key)
     let (request, certificate) = try attempt {
       try directory.approveEnrolment(
-        key, certificatePEM: pem, name: name, nowSeconds: view.nowSeconds, days: Int(days))
+        key, certificatePEM: pem, name: name, tags: tags, nowSeconds: view.nowSeconds,
+        days: Int(days))
     }
     record(
       .enrolmentApproved,
@@ -80,11 +84,63 @@ extension AdminChanges {
   // MARK: Devices
 
   func retireDevice() throws(AdminProblem) -> WebResponse {
-    let device = try input.parameter("device", { DeviceID(text: $0) }, "16 hexadecimal digits")
+    let device = try input.device(view)
     try input.requireAllUsed()
     try attempt { try directory.retire(device, nowSeconds: view.nowSeconds) }
     record(.deviceRetired, "device \(device.text)")
     return WebResponse(json: .fields(["retired": .string(device.text)]))
+  }
+
+  /// Changes the name and the tags of a device.
+  func labelDevice() throws(AdminProblem) -> WebResponse {
+    let device = try input.device(view)
+    var edit = LabelEdit()
+    if input.isNull("name") {
+      edit.name = .remove
+    } else if let name = try input.value("name", "a name: \(DeviceName.form)", { DeviceName($0) }) {
+      edit.name = .set(name)
+    }
+    edit.added = try tags("add_tags")
+    for key in try input.texts("remove_tags", maximumCount: Limits.tagsPerDevice) {
+      guard let tag = DeviceTag(key), tag.key == key else {
+        throw AdminProblem(.invalid, "\"\(key)\" is not the key of a tag")
+      }
+      edit.removedKeys.append(key)
+    }
+    try input.requireAllUsed()
+    guard !edit.isEmpty else {
+      throw AdminProblem(
+        .invalid, "nothing to change: give \"name\", \"add_tags\" or \"remove_tags\"")
+    }
+    let retired = view.trust.directory
+    let labels = try attempt {
+      try view.labels.edit(device, edit) { retired.retiredMilliseconds(of: $0) != nil }
+    }
+    record(.deviceLabelled, "device \(device.text), \(labels.text)")
+    return WebResponse(
+      json: .fields([
+        "device": .string(device.text), "name": (labels.name?.text).map(JSONValue.string),
+        "tags": labels.tagsJSON,
+      ]))
+  }
+
+  private func tags(_ member: String) throws(AdminProblem) -> [DeviceTag] {
+    var tags: [DeviceTag] = []
+    for text in try input.texts(member, maximumCount: Limits.tagsPerDevice) {
+      guard let tag = DeviceTag(text) else {
+        throw AdminProblem(.invalid, "\"\(text)\" is not a tag: \(DeviceTag.form)")
+      }
+      tags.append(tag)
+    }
+    return tags
+  }
+
+  func listTags() throws(AdminProblem) -> WebResponse {
+    try input.requireAllUsed()
+    let tags = view.labels.currentIndex().tagCounts.map { tag, devices in
+      JSONValue.fields(["tag": .string(tag.text), "devices": .number(devices)])
+    }
+    return WebResponse(json: .fields(["tags": .array(tags)]))
   }
 
   // MARK: Codes
@@ -98,6 +154,8 @@ extension AdminChanges {
         used >= record.uses ? "used up" : now >= record.expiresSeconds ? "expired" : "good"
       return JSONValue.fields([
         "sha256": .string(hash), "name": record.name.map(JSONValue.string),
+        "tags": .array(record.tags.map { .string($0.text) }),
+        "own_tags": .bool(record.allowsOwnTags),
         "made": .string(Log.timestamp(record.madeSeconds * 1000)),
         "expires": .string(Log.timestamp(record.expiresSeconds * 1000)),
         "uses": .number(record.uses), "used": .number(used), "state": .string(state),
@@ -107,13 +165,16 @@ extension AdminChanges {
   }
 
   func makeCode() throws(AdminProblem) -> WebResponse {
-    let name = try input.text("name", maximumBytes: Limits.deviceNameBytes)
+    let name = try input.value("name", "a name: \(DeviceName.form)") { DeviceName($0)?.text }
+    let tags = try tags("tags")
+    let allowsOwnTags = try input.bool("own_tags")
     let hours = try input.integer("hours", 1...8760, default: 24)
     let uses = try input.integer("uses", 1...Int64(Limits.enrolmentCodeUses), default: 1)
     try input.requireAllUsed()
     let now = view.nowSeconds
     let made = EnrolmentCodes.Record(
-      name: name, madeSeconds: now, expiresSeconds: now + hours * 3600, uses: Int(uses))
+      name: name, madeSeconds: now, expiresSeconds: now + hours * 3600, uses: Int(uses),
+      tags: tags, allowsOwnTags: allowsOwnTags)
     let code = try attempt { try directory.enrolmentCodes.make(made) }
     let hash = EnrolmentCodes.hash(code)
     record(.codeMade, "code \(hash.prefix(16)), \(uses) uses")
@@ -140,6 +201,10 @@ extension AdminChanges {
     record(.codeWithdrawn, "code \(hash.prefix(16))")
     return WebResponse(json: .fields(["withdrawn": .string(hash)]))
   }
+}
+
+extension DeviceLabels {
+  var tagsJSON: JSONValue { .array(tags.map { .string($0.text) }) }
 }
 
 extension PendingEnrolments.State {

@@ -11,6 +11,7 @@ final class AdminInput {
   private let parameters: [String]
   private let members: [JSONObject.Member]
   private var used: Set<String> = []
+  private var repeatable: Set<String> = []
 
   init(_ request: WebRequest, _ parameters: [String]) throws(AdminProblem) {
     self.request = request
@@ -50,6 +51,11 @@ final class AdminInput {
     return value
   }
 
+  /// The variable segment of the path: the id or the name of a device.
+  func device(_ view: ServiceView) throws(AdminProblem) -> DeviceID {
+    try view.device(called: parameter("device", { $0 }, "the id or the name of a device"))
+  }
+
   /// Rejects members that the operation did not read, and duplicates.
   ///
   /// Call it before changing anything: changes cannot be undone.
@@ -63,7 +69,7 @@ final class AdminInput {
           "\"\(member.key)\" is not a parameter of this operation"
             + (known.isEmpty ? ", which takes none" : "; its parameters are \(known)"))
       }
-      guard seen.insert(member.key).inserted else {
+      guard seen.insert(member.key).inserted || repeatable.contains(member.key) else {
         throw AdminProblem(.invalid, "\"\(member.key)\" is given twice")
       }
     }
@@ -92,6 +98,32 @@ final class AdminInput {
     guard let member = member(name) else { return nil }
     guard let text = member.string, let value = read(text) else { throw problem(name, form) }
     return value
+  }
+
+  /// Whether the member is there, as null.
+  func isNull(_ name: String) -> Bool {
+    used.insert(name)
+    return members.contains { $0.key == name && $0.value == .null }
+  }
+
+  /// Values of a query, which may repeat the name and separate values by commas.
+  func values<Value>(
+    _ name: String, _ form: String, maximumCount: Int, _ read: (String) -> Value?
+  ) throws(AdminProblem) -> [Value] {
+    used.insert(name)
+    repeatable.insert(name)
+    let texts = members.filter { $0.key == name }.flatMap { member in
+      (member.value.string ?? "").split(separator: ",", omittingEmptySubsequences: false)
+    }
+    guard texts.count <= maximumCount else {
+      throw AdminProblem(.invalid, "\"\(name)\" may be given \(maximumCount) times")
+    }
+    var values: [Value] = []
+    for text in texts {
+      guard let value = read(String(text)) else { throw problem(name, form) }
+      values.append(value)
+    }
+    return values
   }
 
   func text(_ name: String, maximumBytes: Int = 256) throws(AdminProblem) -> String? {

@@ -4,6 +4,7 @@ import ApusLog
 import ApusLoop
 import ApusModel
 import ApusStore
+import ApusTrust
 import ApusWeb
 import ApusWire
 
@@ -23,35 +24,44 @@ struct AdminKnownDevices {
     var records: [(environment: Environment, record: DeviceRecord)] = []
   }
 
-  private static let idForm = "16 hexadecimal digits"
-
   // MARK: Requests
 
   func list() throws(AdminProblem) -> WebResponse {
     let limit = Int(try input.integer("limit", 1...Int64(Limits.adminPageLines), default: 100))
-    let after = try input.value("after", Self.idForm) { DeviceID(text: $0) }
+    let after = try input.value("after", "16 hexadecimal digits") { DeviceID(text: $0) }
     let query = Query(try input.text("query") ?? "")
+    let tags = try input.values("tag", DeviceTag.form, maximumCount: Limits.tagsPerDevice) {
+      DeviceTag($0)
+    }
     try input.requireAllUsed()
-    let (found, next) = try page(limit, after, query)
+    let labels = view.labels.currentIndex()
+    let (found, next) =
+      tags.isEmpty
+      ? try page(limit, after, query, labels)
+      : try page(limit, after, query, labels, among: labels.devices(with: tags))
     return WebResponse(
       json: .fields([
-        "devices": .array(try json(found)), "next": next.map { .string($0.text) },
+        "devices": .array(try json(found, labels)), "next": next.map { .string($0.text) },
       ]))
   }
 
   func one() throws(AdminProblem) -> WebResponse {
-    let device = try input.parameter("device", { DeviceID(text: $0) }, Self.idForm)
+    let device = try input.device(view)
     try input.requireAllUsed()
-    var known = Known(device: device)
-    try scan(from: Self.start(device)) { id, environment, record in
-      guard id == device else { return false }
-      known.records.append((environment, record))
-      return true
-    }
-    guard !known.records.isEmpty, let json = try json([known]).first else {
-      throw AdminProblem(.notFound, "the device \(device.text) has never connected")
+    let known = try known(device)
+    let labels = view.labels.currentIndex()
+    guard !known.records.isEmpty || !labels.labels(of: device).isEmpty,
+      let json = try json([known], labels, hasTokens: maySeeTokens).first
+    else {
+      throw AdminProblem(
+        .notFound, "the device \(device.text) has never connected, and has no name and no tags")
     }
     return WebResponse(json: json)
+  }
+
+  /// Who may send to a device, or decides about it. A token of the administration that only reads sees no secret.
+  private var maySeeTokens: Bool {
+    !input.scopes.isDisjoint(with: [.send, .operate])
   }
 
   // MARK: The store
@@ -59,12 +69,20 @@ struct AdminKnownDevices {
   /// The text to search for.
   private struct Query {
     var text: String
-    /// Whether the text is the beginning of a device id: 4 to 16 hexadecimal digits.
+    /// Whether the text may be the beginning of a device id: 4 to 16 hexadecimal digits.
     var isID: Bool
 
     init(_ text: String) {
       self.text = text.lowercased()
       isID = 4...16 ~= text.utf8.count && text.utf8.allSatisfy { hexValue($0) != nil }
+    }
+
+    /// Whether the id, the name or a tag of the device matches.
+    func matches(_ device: DeviceID, _ labels: LabelIndex) -> Bool {
+      if text.isEmpty || device.text.hasPrefix(text) { return true }
+      let labels = labels.labels(of: device)
+      return labels.name?.text.lowercased().contains(text) == true
+        || labels.tags.contains { $0.text.lowercased().contains(text) }
     }
 
     /// The smallest id that can match.
@@ -78,8 +96,61 @@ struct AdminKnownDevices {
     return key.indices.map { key[$0] } + (behind ? [.max] : [])
   }
 
-  /// The matching devices of one page, and the device after which the next page begins; nil at the end.
+  private func known(_ device: DeviceID) throws(AdminProblem) -> Known {
+    var known = Known(device: device)
+    try scan(from: Self.start(device)) { id, environment, record in
+      guard id == device else { return false }
+      known.records.append((environment, record))
+      return true
+    }
+    return known
+  }
+
+  /// The matching devices of one page, and the device after which the next page begins; nil at the end. Devices that
+  /// have never connected are known by their labels alone.
   private func page(
+    _ limit: Int, _ after: DeviceID?, _ query: Query, _ labels: LabelIndex
+  ) throws(AdminProblem) -> (found: [Known], next: DeviceID?) {
+    var (found, next) = try stored(limit, after, query)
+    var ids = Set(found.map(\.device))
+    for device in labels.devices(after: after, through: next)
+    where !ids.contains(device) && query.matches(device, labels) {
+      // They come in the order of their ids: one beyond the limit shows that there is another page.
+      guard ids.count <= found.count + limit else { break }
+      ids.insert(device)
+    }
+    let stored = Dictionary(uniqueKeysWithValues: found.map { ($0.device, $0) })
+    let sorted = ids.sorted { $0.rawValue < $1.rawValue }
+    if sorted.count > limit { next = sorted[limit - 1] }
+    found = []
+    for device in sorted.prefix(limit) {
+      if let known = stored[device] { found.append(known) } else { found.append(try known(device)) }
+    }
+    return (found, next)
+  }
+
+  /// The same of devices that are given, sorted.
+  private func page(
+    _ limit: Int, _ after: DeviceID?, _ query: Query, _ labels: LabelIndex,
+    among devices: [DeviceID]
+  ) throws(AdminProblem) -> (found: [Known], next: DeviceID?) {
+    let trust = view.trust
+    var (found, looked): ([Known], Int) = ([], 0)
+    var last: DeviceID?
+    for device in devices where after.map({ device.rawValue > $0.rawValue }) ?? true {
+      guard found.count < limit, looked < Limits.adminPageDevicesSearched else {
+        return (found, last)
+      }
+      (looked, last) = (looked + 1, device)
+      let known = try known(device)
+      if query.matches(device, labels) || matches(known, query, trust) { found.append(known) }
+    }
+    return (found, nil)
+  }
+
+  /// The matching devices of one page that are in the store, and the device after which the next page begins; nil at
+  /// the end.
+  private func stored(
     _ limit: Int, _ after: DeviceID?, _ query: Query
   ) throws(AdminProblem) -> (found: [Known], next: DeviceID?) {
     var start = after.map { Self.start($0, behind: true) } ?? []
@@ -156,28 +227,35 @@ struct AdminKnownDevices {
 
   // MARK: The response
 
-  private func json(_ devices: [Known]) throws(AdminProblem) -> [JSONValue] {
+  private func json(
+    _ devices: [Known], _ labels: LabelIndex, hasTokens: Bool = false
+  ) throws(AdminProblem) -> [JSONValue] {
     let ids = devices.map(\.device)
     let (stored, seen, trust) = (try storedCounts(ids), view.service.sightings(of: ids), view.trust)
     return devices.map { device in
       let keys = device.records.map { DeviceKey(id: device.device, environment: $0.environment) }
       let retired = trust.directory.retiredMilliseconds(of: device.device)
+      let own = labels.labels(of: device.device)
+      let sealer = hasTokens && retired == nil ? TokenSealer(trust.sealingKeys) : nil
       return .fields([
         "device": .string(device.device.text),
+        "name": (own.name?.text).map(JSONValue.string), "tags": own.tagsJSON,
         "connected": .bool(keys.contains { seen[$0]?.session != nil }),
         "retired": retired.map { .string(Log.timestamp($0)) },
         "stored_notifications": .number(keys.reduce(0) { $0 + (stored[$1] ?? 0) }),
         "last_seen": Self.time(keys.compactMap { seen[$0]?.lastSeenMilliseconds }.max()),
         "environments": .array(
           zip(keys, device.records).map { key, known in
-            environment(key, known.record, stored[key] ?? 0, seen[key], trust)
+            environment(key, known.record, stored[key] ?? 0, seen[key], trust, sealer)
           }),
       ])
     }
   }
 
   private func environment(
-    _ key: DeviceKey, _ record: DeviceRecord, _ stored: Int, _ seen: DeviceSighting?, _ trust: Trust
+    _ key: DeviceKey, _ record: DeviceRecord, _ stored: Int, _ seen: DeviceSighting?,
+    _ trust: Trust,
+    _ sealer: TokenSealer?
   ) -> JSONValue {
     let session = seen?.session
     let topics = record.topics.map { topic in
@@ -185,6 +263,14 @@ struct AdminKnownDevices {
         "topic": .string(view.text(topic.topic, trust)), "list": .string(topic.state.name),
         "since": .string(Log.timestamp(topic.stateSinceMilliseconds)),
         "generation": topic.generation == 0 ? nil : .number(topic.generation),
+        // The token of an unlisted topic is dead, or will be when the grace time is over.
+        "token": topic.generation == 0 || topic.state == .unlisted
+          ? nil
+          : (sealer?.seal(
+            TokenClaims(
+              device: key.id, topic: topic.topic, environment: key.environment,
+              generation: topic.generation)
+          ).hex).map(JSONValue.string),
       ])
     }
     let fingerprint = record.fingerprint.bytes

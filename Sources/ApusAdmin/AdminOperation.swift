@@ -29,6 +29,8 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case rejectEnrolment
   case listDevices
   case device
+  case labelDevice
+  case listTags
   case retireDevice
   case sendNotification
   case listJobs
@@ -88,6 +90,8 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .rejectEnrolment: Route("POST", "/v1/enrolments/{key}/reject", .operate)
     case .listDevices: Route("GET", "/v1/devices", .read)
     case .device: Route("GET", "/v1/devices/{device}", .read)
+    case .labelDevice: Route("PATCH", "/v1/devices/{device}", .operate)
+    case .listTags: Route("GET", "/v1/tags", .read)
     case .sendNotification: Route("POST", "/v1/notifications", .send)
     case .listJobs: Route("GET", "/v1/jobs", .read)
     case .job: Route("GET", "/v1/jobs/{job}", .read)
@@ -112,7 +116,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
   }
 
   /// Whether requests may have a body.
-  var takesBody: Bool { route.web.method == "POST" }
+  var takesBody: Bool { ["POST", "PATCH"].contains(route.web.method) }
 
   private static let routes = WebRoutes(allCases, \.route.web)
 

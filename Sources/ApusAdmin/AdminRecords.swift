@@ -51,6 +51,8 @@ struct AdminRecords {
     var query = RefusalLog.Query()
     query.id = try input.value("id", "8-4-4-4-12 hexadecimal digits") { Self.notificationID($0) }
     query.topic = try input.text("topic")
+    if let text = try input.text("device") { query.device = try view.device(called: text) }
+    query.token = try input.text("token")
     query.sinceMilliseconds = try moment("since_milliseconds")
     query.untilMilliseconds = try moment("until_milliseconds")
     return query
@@ -71,6 +73,7 @@ struct AdminRecords {
     let trust = view.trust
     let limit = try limit()
     let query = try query(trust)
+    let labels = view.labels.currentIndex()
     let after = try input.value("after", "the \"position\" of an earlier response") {
       LedgerPosition(text: $0)
     }
@@ -85,7 +88,7 @@ struct AdminRecords {
     let lines = newest.take()
     return WebResponse(
       json: .fields([
-        "lines": .array(lines.map { json($0, trust) }), "position": .string(position.text),
+        "lines": .array(lines.map { json($0, trust, labels) }), "position": .string(position.text),
       ]))
   }
 
@@ -94,7 +97,7 @@ struct AdminRecords {
     let form = "8-4-4-4-12 hexadecimal digits"
     query.id = try input.value("id", form) { Self.notificationID($0) }
     query.uniqueID = try input.value("unique_id", form) { Self.notificationID($0) }
-    query.device = try input.value("device", "16 hexadecimal digits") { DeviceID(text: $0) }
+    if let text = try input.text("device") { query.device = try view.device(called: text) }
     query.environment = try input.value("environment", "production or development") {
       Environment(name: $0)
     }
@@ -157,7 +160,7 @@ struct AdminRecords {
     return trust.directory.app(bundleID: bundle.span).map { TopicKey(app: $0.id, suffix: suffix) }
   }
 
-  private func json(_ record: LedgerRecord, _ trust: Trust) -> JSONValue {
+  private func json(_ record: LedgerRecord, _ trust: Trust, _ labels: LabelIndex) -> JSONValue {
     let facts = record.event.facts
     let cause = record.event.causeText
     return .fields([
@@ -171,6 +174,7 @@ struct AdminRecords {
       "unique_id": facts.uniqueID == NotificationID(high: 0, low: 0)
         ? nil : .string(facts.uniqueID.text),
       "device": .string(facts.device.text),
+      "device_name": (labels.name(of: facts.device)?.text).map(JSONValue.string),
       "token": .string(DeviceToken(words: (facts.tokenPrefix, 0, 0, 0)).redacted),
       "push_type": facts.pushType.map { .string("\($0.name)") },
       "priority": .number(facts.priority.rawValue),

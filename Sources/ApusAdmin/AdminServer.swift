@@ -46,13 +46,12 @@ package final class AdminServer: Sendable {
   /// - Parameter identity: Identifies the data directory with which the service started.
   package func start(
     _ service: any AdministeredService, store: any DurableStore, jobs: JobService,
-    expiries: ExpiryWatch, audit: AuditLog, identity: DirectoryIdentity
+    expiries: ExpiryWatch, audit: AuditLog, labels: LabelRegister, identity: DirectoryIdentity
   ) throws {
     let view = ServiceView(
-      settings: configuration, directory: directory, service: service, store: store,
-      jobs: jobs, labels: LabelRegister(directory), expiries: expiries, certificates: certificates,
-      audit: audit, log: log, state: facts,
-      identity: identity)
+      settings: configuration, directory: directory, service: service, store: store, jobs: jobs,
+      expiries: expiries, certificates: certificates, audit: audit, labels: labels, log: log,
+      state: facts, identity: identity)
     let api = AdminAPI(view: view, gate: AdminGate(directory, audit: view.audit, log: log))
     do {
       if configuration.hasSocket {

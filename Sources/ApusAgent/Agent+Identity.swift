@@ -54,10 +54,10 @@ extension Agent {
       .truth("has_code", code != nil))
     let session = try EnrolmentSession(
       loop: loop, configuration: service(authority), code: code, name: configuration.name,
-      keyPEM: key
+      tags: configuration.tags, keyPEM: key
     ) { [log] seconds in
       log(
-        .notice, "waits for approval: the operator runs `apus device --approve`",
+        .notice, "waits for approval: the operator runs `apus device approve`",
         .text("key", fingerprint), .number("asks_again_s", seconds))
     }
     self.session = session

@@ -63,7 +63,7 @@ package struct DirectoryExamination {
 
   /// In the order in which a service needs what they are about.
   package func findings() -> [DirectoryFinding] {
-    [files(), modes(), trust(), certificate(), disk()].flatMap(\.self)
+    [files(), modes(), trust(), labels(), certificate(), disk()].flatMap(\.self)
   }
 
   // MARK: Files
@@ -154,6 +154,33 @@ package struct DirectoryExamination {
         )
       ]
     }
+  }
+
+  private func labels() -> [DirectoryFinding] {
+    guard Files.exists(directory.labelFile) else { return [] }
+    let register: LabelRegister
+    do {
+      register = try LabelRegister(reading: directory)
+    } catch {
+      return [
+        DirectoryFinding(
+          "labels", .bad, "\(error)",
+          "The service runs without names and tags of devices. Correct the file's owner or mode.")
+      ]
+    }
+    let lines = register.malformedLines
+    guard !lines.isEmpty else {
+      let count = register.index.deviceCount
+      return [DirectoryFinding("labels", .good, "\(counted(count, "device")) with a name or tags")]
+    }
+    let shown = lines.prefix(10).map(String.init).joined(separator: ", ")
+    let more = lines.count > 10 ? " and \(lines.count - 10) more" : ""
+    return [
+      DirectoryFinding(
+        "labels", .bad,
+        "\(directory.labelFile) has malformed lines, which count for nothing: \(shown)\(more)",
+        "Delete them, and name the devices again: `apus device set`.")
+    ]
   }
 
   private func certificate() -> [DirectoryFinding] {

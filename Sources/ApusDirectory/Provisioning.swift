@@ -15,7 +15,7 @@ package struct ProvisionedService: Sendable {
   package var requestFiles: [String]
 }
 
-/// A certificate with its key, as `apus cert` and `apus device` write them.
+/// A certificate with its key, as `apus cert` and `apus device add` write them.
 package struct IssuedIdentity: Sendable {
   package var certificate: Certificate
   package var key: PrivateKey

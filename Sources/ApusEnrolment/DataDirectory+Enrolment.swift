@@ -1,4 +1,6 @@
 package import ApusDirectory
+package import ApusModel
+import ApusTrust
 
 extension DataDirectory {
   /// The files of enrolment. They do not exist before the first code or request.
@@ -17,4 +19,16 @@ extension DataDirectory {
   /// written once and whole, so a crash leaves no partial change. Reads and refusals wait for no lock.
   package var enrolmentCodes: EnrolmentCodes { EnrolmentCodes(directory: self) }
   package var pendingEnrolments: PendingEnrolments { PendingEnrolments(directory: self) }
+}
+
+extension DataDirectory {
+  /// When the certificates of a device end, Unix seconds: those in the folder of issued certificates, and those that
+  /// are known by its renewals.
+  package func knownCertificateEnds(of device: DeviceID) throws -> [Int64] {
+    let names = try Files.names(in: issuedPath).filter {
+      $0.hasPrefix("device-\(device.text)-") && $0.hasSuffix(".crt")
+    }
+    let issued = try names.map { try Certificate(pem: Files.readText("\(issuedPath)/\($0)")) }
+    return try issued.map(\.notAfter) + renewals.known(of: device).all.map(\.notAfter)
+  }
 }

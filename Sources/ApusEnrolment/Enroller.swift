@@ -17,6 +17,7 @@ struct Enroller: Sendable {
   let mode: EnrolmentMode
   /// Days for which issued certificates are valid.
   let days: Int
+  let labels: LabelRegister
 
   func decide(_ query: EnrolmentQuery) -> EnrolmentDecision {
     let request: CertificateRequest
@@ -27,12 +28,15 @@ struct Enroller: Sendable {
     }
     do {
       switch query.kind {
-      case .enrolment(let code, let name):
+      case .enrolment(let code, let name, let tags):
         guard let name = Self.name(name) else {
           return refuse(.request, "the name is not valid in a certificate", .name)
         }
-        if code.isEmpty { return try askOperator(request, name: name, query) }
-        return try useCode(code, request, name: name, query)
+        guard let own = Self.tags(tags) else {
+          return refuse(.request, "a tag is not \(DeviceTag.form)", .request, "malformed tag")
+        }
+        if code.isEmpty { return try askOperator(request, name: name, tags: own, query) }
+        return try useCode(code, request, name: name, tags: own, query)
       case .renewal(let renewal): return try renew(renewal, request, query)
       }
     } catch {
@@ -53,7 +57,8 @@ struct Enroller: Sendable {
   // MARK: Enrolment by code
 
   private func useCode(
-    _ text: [UInt8], _ request: CertificateRequest, name: String, _ query: EnrolmentQuery
+    _ text: [UInt8], _ request: CertificateRequest, name: String, tags own: [DeviceTag],
+    _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
     guard let code = EnrolmentCode(text: text.span) else { return refuseCode(.codeMalformed) }
     let codes = directory.enrolmentCodes
@@ -62,23 +67,31 @@ struct Enroller: Sendable {
     case .unknown: return refuseCode(.codeUnknown)
     case .expired: return refuseCode(.codeExpired)
     case .usedUp: return refuseCode(.codeUsedUp)
-    case .used(_, let use):
+    case .used(let record, let use):
+      let tags = record.tags(with: own)
       guard let der = use.certificateDER else {
-        return try useList(request, device: use.device, name: name, hasCode: true, query)
+        return try useList(
+          request, device: use.device, name: record.name ?? name, tags: tags, hasCode: true, query)
       }
       try directory.pendingEnrolments.remove(key)
+      // A crash may have come between the certificate and the labels.
+      if labels.currentIndex().labels(of: use.device).isEmpty {
+        try label(use.device, record.name ?? name, tags, query.trust)
+      }
       return sendAgain(der, of: use.device, .repeated(use.device), query)
         ?? refuseCode(.codeDeviceRemoved)
     case .free(let record, let number):
       let device = DeviceID(randomID().high)
       let name = record.name ?? name
+      let tags = record.tags(with: own)
       var use = EnrolmentCodes.Use(
         key: key, device: device, seconds: query.nowSeconds, certificateDER: nil)
       guard
         let certificate = try issue(request, device, name: name, nowSeconds: query.nowSeconds)
       else {
         // Queue the request before using the code: if queueing fails, the code must stay valid.
-        let decision = try useList(request, device: device, name: name, hasCode: true, query)
+        let decision = try useList(
+          request, device: device, name: name, tags: tags, hasCode: true, query)
         guard decision.issuance.status == .pending else { return decision }
         return try codes.take(code, use: number, use) ? decision : refuseCode(.codeUsedUp)
       }
@@ -87,6 +100,7 @@ struct Enroller: Sendable {
       guard try codes.take(code, use: number, use) else { return refuseCode(.codeUsedUp) }
       // The device may have a pending request from before it had the code; approving that would create a second device.
       try directory.pendingEnrolments.remove(key)
+      try label(device, name, tags, query.trust)
       return accept(
         certificate.der, .codeUsed(device, CertificateNote(certificate), codeName: record.name))
     }
@@ -100,20 +114,20 @@ struct Enroller: Sendable {
   // MARK: Enrolment by the operator
 
   private func askOperator(
-    _ request: CertificateRequest, name: String, _ query: EnrolmentQuery
+    _ request: CertificateRequest, name: String, tags: [DeviceTag], _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
     guard mode == .all || directory.hasPendingRequest(request) else {
       return refuse(
         .notOffered, "this service enrols devices only with a code", .notOffered)
     }
     return try useList(
-      request, device: DeviceID(randomID().high), name: name, hasCode: false, query)
+      request, device: DeviceID(randomID().high), name: name, tags: tags, hasCode: false, query)
   }
 
   /// Returns the operator's decision on the request, or adds the request to the list.
   private func useList(
-    _ request: CertificateRequest, device: DeviceID, name: String, hasCode: Bool,
-    renewing presented: CertificateNames? = nil, _ query: EnrolmentQuery
+    _ request: CertificateRequest, device: DeviceID, name: String, tags: [DeviceTag] = [],
+    hasCode: Bool, renewing presented: CertificateNames? = nil, _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
     let list = directory.pendingEnrolments
     let key = request.keyFingerprint.hex
@@ -135,7 +149,7 @@ struct Enroller: Sendable {
     }
     let new = PendingEnrolments.Request(
       key: key, name: name, address: query.site.hostText, seconds: query.nowSeconds,
-      device: device, isRenewal: isRenewal, hasCode: hasCode)
+      device: device, isRenewal: isRenewal, hasCode: hasCode, tags: tags)
     switch try list.add(new, request) {
     case .added: return wait(new, isNew: true, query)
     case .full:
@@ -280,7 +294,7 @@ struct Enroller: Sendable {
 
   /// The device's name as valid UTF-8 without control and formatting characters, trimmed; nil if it is not valid.
   private static func name(_ bytes: [UInt8]) -> String? {
-    if bytes.isEmpty { return "device" }
+    if bytes.isEmpty { return unnamed }
     guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
     let isGood = text.unicodeScalars.allSatisfy { scalar in
       switch scalar.properties.generalCategory {

@@ -23,8 +23,17 @@ package struct EnrolmentCodes: Sendable {
     package var expiresSeconds: Int64
     /// Devices that it may make.
     package var uses: Int
+    /// Of each device that it makes.
+    package var tags: [DeviceTag]
+    /// Whether a device may add tags of its own.
+    package var allowsOwnTags: Bool
 
-    package init(name: String?, madeSeconds: Int64, expiresSeconds: Int64, uses: Int) {
+    package init(
+      name: String?, madeSeconds: Int64, expiresSeconds: Int64, uses: Int, tags: [DeviceTag] = [],
+      allowsOwnTags: Bool = false
+    ) {
+      self.tags = tags
+      self.allowsOwnTags = allowsOwnTags
       self.name = name
       self.madeSeconds = madeSeconds
       self.expiresSeconds = expiresSeconds
@@ -62,6 +71,10 @@ package struct EnrolmentCodes: Sendable {
       ("uses", String(record.uses)),
     ]
     if let name = record.name { values.append(("name", name)) }
+    if !record.tags.isEmpty {
+      values.append(("tags", record.tags.map(\.text).joined(separator: " ")))
+    }
+    if record.allowsOwnTags { values.append(("own-tags", "yes")) }
     let code = EnrolmentCode(bytes: randomBytes(EnrolmentCode.byteCount))
     // Two commands at once would both take the last place.
     try directory.changing {
@@ -167,7 +180,9 @@ package struct EnrolmentCodes: Sendable {
       let uses = section["uses"].flatMap({ Int($0) }), 1...Limits.enrolmentCodeUses ~= uses
     else { throw DirectoryProblem("\(file(hash)): malformed code file") }
     return Record(
-      name: section["name"], madeSeconds: made, expiresSeconds: expires, uses: uses)
+      name: section["name"], madeSeconds: made, expiresSeconds: expires, uses: uses,
+      tags: section.words("tags").compactMap(DeviceTag.init),
+      allowsOwnTags: section["own-tags"] == "yes")
   }
 
   private func use(_ hash: String, _ number: Int) throws -> Use? {

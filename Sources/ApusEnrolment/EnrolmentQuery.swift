@@ -6,7 +6,7 @@ package import ApusModel
 package struct EnrolmentQuery: Sendable {
   package enum Kind: Sendable {
     /// The first certificate of a device.
-    case enrolment(code: [UInt8], name: [UInt8])
+    case enrolment(code: [UInt8], name: [UInt8], tags: [[UInt8]] = [])
     /// The successor of the certificate with which the device connected.
     case renewal(Renewal)
   }

@@ -42,14 +42,18 @@ package final class EnrolmentQueue: Sendable {
     capacity: Limits.enrolments, refill: Limits.enrolmentsPerSecond)
   private static let pruneSeconds: Int64 = 3600
 
-  /// - Parameter days: Days for which issued certificates are valid.
+  /// - Parameters:
+  ///   - days: Days for which issued certificates are valid.
+  ///   - labels: Those that the service reads; nil makes its own.
   package init(
-    _ directory: DataDirectory, _ mode: EnrolmentMode, days: Int, _ audit: AuditLog, log: Log
+    _ directory: DataDirectory, _ mode: EnrolmentMode, days: Int, labels: LabelRegister? = nil,
+    _ audit: AuditLog, log: Log
   ) {
     self.audit = audit
     loop = EventLoop(name: "apus-enrolment")
     self.log = log
-    enroller = Enroller(directory: directory, mode: mode, days: days)
+    enroller = Enroller(
+      directory: directory, mode: mode, days: days, labels: labels ?? LabelRegister(directory))
   }
 
   package func start() {

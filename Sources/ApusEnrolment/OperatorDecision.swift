@@ -1,5 +1,5 @@
 import ApusDirectory
-import ApusModel
+package import ApusModel
 package import ApusTrust
 import ApusWire
 
@@ -10,10 +10,11 @@ extension DataDirectory {
   ///   - prefix: The first digits of the SHA-256 of the request's key.
   ///   - certificatePEM: A certificate from the device authority for the request's key and device id; nil issues one
   ///     here.
-  ///   - name: Replaces the name that the device sent; nil keeps it.
+  ///   - name: Replaces the name that the device sent; nil keeps it, with a number behind it if another device has it.
+  ///   - tags: Added to those of the request, in place of other values of their keys.
   package func approveEnrolment(
-    _ prefix: String, certificatePEM: String? = nil, name: String? = nil, nowSeconds: Int64,
-    days: Int = ValidityDays.device
+    _ prefix: String, certificatePEM: String? = nil, name: String? = nil, tags: [DeviceTag] = [],
+    nowSeconds: Int64, days: Int = ValidityDays.device
   ) throws -> (request: PendingEnrolments.Request, certificate: Certificate) {
     try changing {
       try requireProvisioned()
@@ -23,6 +24,12 @@ extension DataDirectory {
       guard asked.keyFingerprint.hex == request.key else {
         throw DirectoryProblem("\(list.requestFile(request.key)) is for another key")
       }
+      let labels = try LabelRegister(reading: self)
+      let retired = Set(
+        try records().sections.filter { $0.kind == "retired" }
+          .compactMap { DeviceID(text: $0.name) })
+      func isRetired(_ device: DeviceID) -> Bool { retired.contains(device) }
+      if let name { try requireFree(name, for: request.device, labels, isRetired) }
       let certificate: Certificate
       if let certificatePEM {
         certificate = try check(Certificate(pem: certificatePEM), for: request, asked, nowSeconds)
@@ -34,8 +41,24 @@ extension DataDirectory {
       }
       if request.isRenewal { try countRenewal(request, certificate, nowSeconds) }
       try list.approve(request, certificate)
+      let label = name.flatMap { DeviceName($0) }
+      // A device that renews has its labels already.
+      try labels.enrol(
+        request.device, name: label ?? (request.isRenewal ? nil : Enroller.label(request.name)),
+        tags: request.tags + tags, isRetired: isRetired)
       return (request, certificate)
     }
+  }
+
+  private func requireFree(
+    _ name: String, for device: DeviceID, _ labels: LabelRegister, _ isRetired: (DeviceID) -> Bool
+  ) throws {
+    guard let label = DeviceName(name) else {
+      throw DirectoryProblem("\"\(name)\" is not a name: \(DeviceName.form)")
+    }
+    guard let holder = labels.index.device(named: label), holder != device, !isRetired(holder)
+    else { return }
+    throw DirectoryProblem("the device \(holder.text) has the name \"\(name)\"")
   }
 
   /// Counts the certificate before the device can get it: it may have two that are good.

@@ -32,6 +32,8 @@ package struct PendingEnrolments: Sendable {
     /// Whether it came with a code that is good.
     package var hasCode: Bool
     package var state: State
+    /// The operator's, of its code, and those that the device chose.
+    package var tags: [DeviceTag]
 
     /// How it was made. Each origin has room of its own on the list, so that requests without a code cannot take that
     /// of the others.
@@ -45,8 +47,9 @@ package struct PendingEnrolments: Sendable {
 
     package init(
       key: String, name: String, address: String, seconds: Int64, device: DeviceID,
-      isRenewal: Bool, hasCode: Bool, state: State = .waiting
+      isRenewal: Bool, hasCode: Bool, state: State = .waiting, tags: [DeviceTag] = []
     ) {
+      self.tags = tags
       self.key = key
       self.name = name
       self.address = address
@@ -77,7 +80,7 @@ package struct PendingEnrolments: Sendable {
     return Request(
       key: key, name: section["name"] ?? "", address: section["address"] ?? "", seconds: seconds,
       device: device, isRenewal: section["renewal"] == "yes", hasCode: section["code"] == "yes",
-      state: try state(key))
+      state: try state(key), tags: section.words("tags").compactMap(DeviceTag.init))
   }
 
   private func state(_ key: String) throws -> State {
@@ -119,6 +122,9 @@ package struct PendingEnrolments: Sendable {
       ("address", request.address),
     ]
     if !request.name.isEmpty { values.append(("name", request.name)) }
+    if !request.tags.isEmpty {
+      values.append(("tags", request.tags.map(\.text).joined(separator: " ")))
+    }
     if request.isRenewal { values.append(("renewal", "yes")) }
     if request.hasCode { values.append(("code", "yes")) }
     let text = SectionFile(sections: [.init(kind: "", name: "", values: values)])

@@ -97,6 +97,12 @@ package struct Log: Sendable {
     write(level, event, fields)
   }
 
+  /// The same with fields that are made only if the line is written.
+  package func lazily(_ level: Level, _ event: StaticString, _ fields: () -> [Field]) {
+    guard writes(level) else { return }
+    write(level, event, fields())
+  }
+
   func write(_ level: Level, _ event: StaticString, _ fields: [Field]) {
     guard writes(level) else { return }
     if let sink { return sink(text(event, fields)) }

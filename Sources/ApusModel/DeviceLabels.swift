@@ -15,6 +15,12 @@ package struct DeviceLabels: Sendable, Hashable {
 
   package var isEmpty: Bool { name == nil && tags.isEmpty }
 
+  /// In one line, for people.
+  package var text: String {
+    "\(name.map { "name \"\($0.text)\"" } ?? "no name"), "
+      + (tags.isEmpty ? "no tags" : "tags \(tags.map(\.text).joined(separator: " "))")
+  }
+
   /// Adds a tag, in place of another value of its key. False if the device has too many already.
   package mutating func set(_ tag: DeviceTag) -> Bool {
     remove(key: tag.key)

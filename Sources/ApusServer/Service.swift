@@ -46,6 +46,7 @@ package final class Service {
   private let jobs: JobService
   private var addressFile: ServiceAddressFile?
   private let audit: AuditLog
+  private let labels: LabelRegister
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -93,9 +94,11 @@ package final class Service {
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let expiries = ExpiryWatch(log: configuration.log)
     self.expiries = expiries
+    let labels = LabelRegister(dataDirectory)
+    self.labels = labels
     let enrolment = EnrolmentQueue(
-      dataDirectory, configuration.enrolment, days: configuration.deviceDays, audit,
-      log: configuration.log)
+      dataDirectory, configuration.enrolment, days: configuration.deviceDays, labels: labels,
+      audit, log: configuration.log)
     self.enrolment = enrolment
     let events = EventSink()
     let watched = WatchedEvents(expiries, loader)
@@ -115,7 +118,7 @@ package final class Service {
         : ReplayGuard(
           path: dataDirectory.nonceFile, log: configuration.log,
           nowMilliseconds: EventLoop.wallClockMilliseconds()),
-      audit: audit, events: events, expiries: expiries, enrolment: enrolment,
+      audit: audit, labels: labels, events: events, expiries: expiries, enrolment: enrolment,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
     self.workers = workers
@@ -135,7 +138,8 @@ package final class Service {
     }
     self.admin = admin
     watch = TrustWatch(
-      dataDirectory, identity, expiries, certificates, since: stamps, log: configuration.log
+      dataDirectory, identity, expiries, certificates, labels, since: stamps,
+      log: configuration.log
     ) {
       loader.reload { trust in
         // First what may fail: all of it counts, or none.
@@ -229,7 +233,8 @@ package final class Service {
 
   private func startAdministration() throws {
     try admin?.start(
-      running, store: store, jobs: jobs, expiries: expiries, audit: audit, identity: identity)
+      running, store: store, jobs: jobs, expiries: expiries, audit: audit, labels: labels,
+      identity: identity)
   }
 
   /// The UNIX socket by which it is administered; nil where there is none.

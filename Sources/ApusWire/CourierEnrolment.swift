@@ -28,11 +28,16 @@ package struct CourierEnrolmentRequest: CourierMessage {
   /// PKCS#10, DER.
   package var certificateRequest: [UInt8]
   package var name: [UInt8]
+  /// `KEY=VALUE` or a key alone, at most `Limits.tagsPerDevice`.
+  package var tags: [[UInt8]]
 
-  package init(code: [UInt8] = [], certificateRequest: [UInt8], name: [UInt8] = []) {
+  package init(
+    code: [UInt8] = [], certificateRequest: [UInt8], name: [UInt8] = [], tags: [[UInt8]] = []
+  ) {
     self.code = code
     self.certificateRequest = certificateRequest
     self.name = name
+    self.tags = tags
   }
 
   package init(decoding body: Span<UInt8>) throws(CourierFault) {
@@ -44,6 +49,9 @@ package struct CourierEnrolmentRequest: CourierMessage {
       case 0x40: code = try field.bytes(atMost: Limits.enrolmentCodeBytes)
       case 0x41: request = try field.bytes(atMost: Limits.certificateRequestBytes)
       case 0x42: name = try field.bytes(atMost: Limits.deviceNameBytes)
+      case 0x43:
+        guard tags.count < Limits.tagsPerDevice else { throw field.fault }
+        tags.append(try field.bytes(atMost: Limits.deviceTagBytes))
       default: break
       }
     }
@@ -52,11 +60,14 @@ package struct CourierEnrolmentRequest: CourierMessage {
 
   package func encode(to output: inout [UInt8]) {
     output.appendFrame(
-      .enrolmentRequest, room: 9 + code.count + certificateRequest.count + name.count
+      .enrolmentRequest,
+      room: 9 + code.count + certificateRequest.count + name.count
+        + tags.reduce(0) { $0 + 3 + $1.count }
     ) { fields in
       if !code.isEmpty { fields.appendField(0x40, code.span) }
       fields.appendField(0x41, certificateRequest.span)
       if !name.isEmpty { fields.appendField(0x42, name.span) }
+      for tag in tags { fields.appendField(0x43, tag.span) }
     }
   }
 }

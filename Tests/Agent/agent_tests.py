@@ -188,8 +188,8 @@ class EnrolmentTests(Case):
         agent = self.agent(f"[topic {TOPIC}]\nwrite = FOLDER/file\n", code=False)
         agent.start()
         waiting = wait_for("request", lambda: agent.status().get("state") == "enrolling" and self.service.apus(
-            "device", "--pending", "--json"))
-        self.service.apus("device", "--approve", waiting["key"][:12], "--json")
+            "device", "pending", "--json"))
+        self.service.apus("device", "approve", waiting["key"][:12], "--json")
         device = agent.connected().status()["device"]
         agent.kill(signal.SIGTERM)
         agent.start().connected()

@@ -76,6 +76,15 @@ struct ConfigurationTests {
       ])
   }
 
+  @Test("Tags are separated by commas")
+  func tags() throws {
+    let text = "service = a\nauthority = /a\ntags = floor=2, kiosk\n[topic a]\nwrite = /x\n"
+    let configuration = try AgentConfiguration(
+      path: "agent.conf", text: text,
+      defaults: .init(stateDirectory: "/s", socketPath: "/k", name: "n", isPrivileged: false))
+    #expect(configuration.tags == ["floor=2", "kiosk"])
+  }
+
   @Test("An address with brackets, and with a port")
   func addresses() throws {
     for (text, host, port) in [
@@ -96,6 +105,7 @@ struct ConfigurationTests {
       ("keep-alive-from = 999999999999999999h", "line 3: \"999999999999999999h\" is not a time"),
       ("keep-alive-from = 20m", "keep-alive-from is longer than keep-alive-to"),
       ("nonsense", "line 3: \"nonsense\" is not a setting"),
+      ("tags = a=b=c", "line 3: \"a=b=c\" is not a tag"),
       ("colour = red", "line 3: there is no setting \"colour\" here"),
       ("commands = 1\ncommands = 2", "line 4: commands is already set on line 3"),
       ("[topic a]\n[topic a]", "line 4: [topic a] is already on line 3"),

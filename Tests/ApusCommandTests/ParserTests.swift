@@ -78,8 +78,8 @@ struct ParserTests {
 
   @Test("A flag has the meaning that the table gives it for each command")
   func sharedFlags() throws {
-    let device = try invocation("device --name kitchen")
-    #expect(device[ApusOptions.deviceName] == "kitchen")
+    let device = try invocation("device add --name kitchen")
+    #expect(device[DeviceOptions.name]?.text == "kitchen")
     let listen = try invocation("listen --certificate c --key k --to example.com:443")
     #expect(listen[ApusOptions.deviceKey] == "k")
     #expect(listen.value(ApusOptions.courier) == HostPort(host: "example.com", port: 443))

@@ -13,49 +13,56 @@ struct TextTests {
   func snapshot() throws {
     #expect(
       try help("device") == """
-        apus device: issue a device certificate, decide on a pending request, or retire
-        a device
+        apus device: list and show devices, name and tag them, issue certificates,
+        retire devices
 
-        Usage: apus device [options]
+        Usage: apus device [WHAT ...] [options]
 
-        The device presents the certificate when it connects. The device's id is
-        generated here; device tokens refer to it. With --request the key is made
-        elsewhere, and the rest of the request is ignored.
+        WHAT is list [TEXT], show DEVICE, add, set DEVICE, retire DEVICE..., pending,
+        approve KEY... or reject KEY...; without it, the devices are listed. DEVICE is
+        the id or the name of a device. list and show ask the running service; without
+        one they show what is in the data directory. TEXT is looked for in names, tags
+        and topics, and at the beginning of ids.
+
+        add issues a certificate, which the device presents when it connects. The
+        device's id is generated here; device tokens refer to it. With --request the key
+        is made elsewhere, and the rest of the request is ignored.
 
         A device can also make its own key and ask the running service for a
         certificate, with or without a code from `apus code`. Without a code it waits
         until you approve it here; KEY is the SHA-256 of its public key, which both the
-        device and --pending show. If the key of the device authority is not in the data
-        directory, devices with a code wait as well: have the authority sign the request
-        file and give the certificate with --certificate.
+        device and pending show, or its first 8 digits or more. If the key of the device
+        authority is not in the data directory, devices with a code wait as well: have
+        the authority sign the request file and give the certificate with --certificate.
 
         A retired device can no longer connect. Its tokens become invalid: providers
         learn of it from responses and from the feedback service, and stored
         notifications are discarded. The entry is in directory.conf, which a running
         service reloads when it changes.
 
+        What to change
+          --no-name               With set: take the name away.
+          --untag KEY             With set: take away the tag with this key. May be
+                                  repeated.
+
         What to issue
-          --name NAME             A readable name for the device, written into its
-                                  certificate. [default: device]
-          --rsa BITS              Make an RSA key of 2048, 3072 or 4096 bits. [default:
-                                  an ECDSA key on P-256]
-          --days N                Days for which the certificate is valid. [default:
-                                  730]
+          --name NAME             With add, set and approve: the name of the device,
+                                  which no other device has.
+          --tag TAG               With add, set and approve: a tag, KEY=VALUE or KEY, in
+                                  place of another value of its key. With list: only
+                                  devices with it; a key alone is any value. May be
+                                  repeated.
+          --rsa BITS              With add: make an RSA key of 2048, 3072 or 4096 bits.
+                                  [default: an ECDSA key on P-256]
+          --days N                With add and approve: days for which the certificate
+                                  is valid. [default: 730]
           --request FILE          Certify the key of this request (PKCS#10). Names in
                                   the request are ignored.
           --csr-out FILE          Make a key and write a request for an external
                                   authority; issue nothing.
 
         Device
-          --retire ID             Retire the device with this id; issue nothing. May be
-                                  repeated.
-          --pending               List the devices whose certificate requests wait for a
-                                  decision.
-          --approve KEY           Issue a certificate to the device whose key begins
-                                  with these digits. May be repeated.
-          --reject KEY            Reject the request of the device whose key begins with
-                                  these digits. May be repeated.
-          --certificate FILE      With --approve: the certificate, if the key of the
+          --certificate FILE      With approve: the certificate, if the key of the
                                   device authority is kept elsewhere.
 
         Remote service
@@ -91,17 +98,23 @@ struct TextTests {
           4  the data directory, a key or a certificate is missing or unusable
 
         Examples
-          A device:
-            apus device --name kitchen-display
+          A device, with a name and a tag:
+            apus device add --name kitchen --tag floor=2
 
-          A device whose software needs RSA:
-            apus device --rsa 2048
+          What is known of it:
+            apus device show kitchen
+
+          All devices of a floor:
+            apus device list --tag floor=2
+
+          Another name:
+            apus device set kitchen --name hall --untag floor
 
           Approve a pending request:
-            apus device --approve 1f2e3d4c
+            apus device approve 1f2e3d4c
 
           After a device was lost:
-            apus device --retire 0123456789abcdef
+            apus device retire kitchen
 
         """)
   }

@@ -87,6 +87,8 @@ struct RestoreTests {
     _ = try data.rotateSealingKey()
     try Data("tokens".utf8).write(to: URL(filePath: "\(data.path)/admin.tokens"))
     try Data("now".utf8).write(to: URL(filePath: "\(data.path)/webhooks.conf"))
+    let labels = "\(retired.text)\tkitchen\n"
+    try Data(labels.utf8).write(to: URL(filePath: data.labelFile))
     try Files.makeDirectory("\(data.path)/webhooks")
     try Data("event".utf8).write(to: URL(filePath: "\(data.path)/webhooks/events-9.jsonl"))
     let sealing = try data.sealingKeys().keys.map(\.id)
@@ -108,6 +110,7 @@ struct RestoreTests {
     #expect(section("key", directory.topicKey.id.text)?["revoked"] == "yes")
     #expect(section("retired", retired.text)?["since"] == "5")
     #expect(section("revoked", fingerprint.hex) != nil)
+    #expect(try Files.readText(data.labelFile) == labels)
     #expect(section("app", TestDirectory.foreignTopic) != nil)
     #expect(section("app", "com.example.new") == nil)
     #expect(try codes.all().isEmpty)

@@ -43,6 +43,22 @@ struct DirectoryExaminationTests {
     if days < 0 { #expect(found.remedy.contains("clock")) }
   }
 
+  @Test("Malformed lines among the names and tags of devices are counted")
+  func labels() throws {
+    let good = "0123456789abcdef\tkitchen\tfloor=2\n"
+    func labels(_ text: String) throws -> DirectoryFinding? {
+      try findings { try Files.write(text, to: $0.labelFile, isPrivate: true) }
+        .first { $0.check == "labels" }
+    }
+    let fine = try #require(try labels(good))
+    #expect(fine.state == .good && fine.text == "1 device with a name or tags")
+    let found = try #require(try labels("hello\n" + good + "0123456789abcdee\t \n"))
+    #expect(found.state == .bad && found.text.contains("devices.tsv"))
+    #expect(found.text.hasSuffix("count for nothing: 1, 3") && !found.remedy.isEmpty, "\(found)")
+    let many = try #require(try labels(String(repeating: "x\n", count: 12)))
+    #expect(many.text.hasSuffix(": 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more"), "\(many)")
+  }
+
   @Test("Another key than the certificate's")
   func otherKey() throws {
     let found = bad(

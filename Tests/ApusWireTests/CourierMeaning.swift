@@ -138,6 +138,8 @@ enum CourierMeaning {
         [
           "code": code.isEmpty ? nil : code, "name": name.isEmpty ? nil : name,
           "certificateRequest": digits(message.certificateRequest),
+          "tags": message.tags.isEmpty
+            ? nil : message.tags.map { String(decoding: $0, as: UTF8.self) }.joined(separator: " "),
         ])
     case .renewalRequest:
       let message = try CourierRenewalRequest(decoding: body.span)

@@ -58,7 +58,8 @@ struct CourierVectorEncoding {
     case "enrolmentRequest":
       CourierEnrolmentRequest(
         code: Array((facts["code"] ?? "").utf8), certificateRequest: bytes("certificateRequest"),
-        name: Array((facts["name"] ?? "").utf8)
+        name: Array((facts["name"] ?? "").utf8),
+        tags: (facts["tags"] ?? "").split(separator: " ").map { Array($0.utf8) }
       ).encode(to: &output)
     case "renewalRequest":
       CourierRenewalRequest(certificateRequest: bytes("certificateRequest")).encode(to: &output)

@@ -28,6 +28,23 @@ struct EnrolmentMessageTests {
     #expect(try decode(CourierEnrolmentRequest.self, fields: "63 0001 ff 41 0003 300101") == bare)
   }
 
+  @Test("A request with tags is read and written; more than 16, or one of 65 bytes, are malformed")
+  func tags() throws {
+    let message = CourierEnrolmentRequest(
+      certificateRequest: hex("3000"), tags: [Array("floor=2".utf8), Array("kiosk".utf8)])
+    let fields = "41 0002 3000" + "43 0007 666c6f6f723d32" + "43 0005 6b696f736b"
+    #expect(frame(message) == hex("81 00000017" + fields))
+    #expect(try decode(CourierEnrolmentRequest.self, fields: fields) == message)
+    let many = String(repeating: "43 0001 61", count: 16)
+    #expect(
+      try decode(CourierEnrolmentRequest.self, fields: "41 0000" + many).tags.count == 16)
+    for fields in [many + "43 0001 61", "43 0041" + String(repeating: "61", count: 65)] {
+      #expect(throws: CourierFault.self) {
+        _ = try decode(CourierEnrolmentRequest.self, fields: "41 0000" + fields)
+      }
+    }
+  }
+
   @Test("A renewal request is read and written")
   func renewal() throws {
     let message = CourierRenewalRequest(certificateRequest: hex("3000"))

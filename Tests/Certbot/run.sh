@@ -79,7 +79,7 @@ service=$!
 await grep ready "$scratch/ready.json"
 port=$(grep -oP '"http2":\["127.0.0.1:\K[0-9]+' "$scratch/ready.json")
 courier=$(grep -oP '"courier":\["127.0.0.1:\K[0-9]+' "$scratch/ready.json")
-issued=$("$program" device --data "$data" --json)
+issued=$("$program" device add --data "$data" --json)
 "$program" listen --data "$data" --to "localhost:$courier" --token-file "$scratch/token" \
   --certificate "$(grep -oP '"certificate_file":"\K[^"]+' <<<"$issued")" \
   --key "$(grep -oP '"key_file":"\K[^"]+' <<<"$issued")" >"$scratch/device.log" 2>&1 &

@@ -72,7 +72,7 @@ class Burst(harness.Bench):
     def listen(self):
         """A new device: its process, and its token."""
         device = json.loads(output_of(
-            self.apus, "device", "--data", self.data, "--name", f"burst-{self.bursts}", "--json"))
+            self.apus, "device", "add", "--data", self.data, "--name", f"burst-{self.bursts}", "--json"))
         token_file = self.scratch / f"token-{self.bursts}"
         process = Process(
             [self.apus, "listen", "--data", self.data, "--to", f"localhost:{self.courier_port}", "--json",

@@ -102,7 +102,7 @@ struct AdminTests {
       ["app", "--remove", "com.example.clock"], at: url, read, installation, expecting: 1)
     #expect(refused.contains("lee") && refused.contains("trust"))
     let pending = try apus(
-      ["device", "--approve", "0123456789"], at: url, trust, installation, expecting: 1)
+      ["device", "approve", "0123456789"], at: url, trust, installation, expecting: 1)
     #expect(pending.contains("operate"))
     _ = try apus(["app", "--remove", "com.example.clock"], at: url, trust, installation)
     // The local command sees the same.

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("apus code, apus device --approve and apus listen --enroll", .serialized)
+@Suite("apus code, apus device approve and apus listen --enroll", .serialized)
 struct EnrolmentCommandTests {
   private static let openssl = URL(filePath: "/usr/bin/openssl")
 
@@ -29,17 +29,25 @@ struct EnrolmentCommandTests {
   func code() throws {
     let installation = try Installation()
     try installation.start()
-    let made = try json(installation, ["code", "--name", "kitchen", "--expires", "1"])
+    let made = try json(
+      installation,
+      [
+        "code", "--name", "kitchen", "--tag", "floor=2", "--own-tags", "--expires", "1",
+      ])
     let code = try #require(made["code"] as? String)
     #expect(code.count == 34)
     let file = installation.directory.appending(path: "device.pem")
     let first = try Companion(
       installation.apus,
-      listen(installation, file, ["--enroll", code.lowercased()]), name: "first")
+      listen(installation, file, ["--enroll", code.lowercased(), "--tag", "kiosk"]),
+      name: "first")
     let id = try #require(try first.first("enrolled")["device_id"] as? String)
     let token = try #require(try first.first("token")["token"] as? String)
     first.stop()
 
+    let shown = try json(installation, ["device", "show", "kitchen"])
+    #expect(shown["device"] as? String == id && shown["connected"] as? Bool != nil)
+    #expect(shown["tags"] as? [String] == ["floor=2", "kiosk"])
     let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions]
     #expect(mode as? Int == 0o600)
     let authority = installation.directory.appending(path: "authority/devices.crt").path
@@ -77,13 +85,18 @@ struct EnrolmentCommandTests {
     try installation.start()
     let file = installation.directory.appending(path: "device.pem")
     let device = try Companion(
-      installation.apus, listen(installation, file, ["--name", "Tür 2"]), name: "device")
+      installation.apus, listen(installation, file, ["--name", "Tür 2", "--tag", "kiosk"]),
+      name: "device")
     let key = try #require(try device.first("pending")["key"] as? String)
-    let pending = try json(installation, ["device", "--pending"])
+    let pending = try json(installation, ["device", "pending"])
     #expect(pending["key"] as? String == key)
     #expect(pending["name"] as? String == "Tür 2")
+    #expect(pending["tags"] as? [String] == ["kiosk"])
     #expect(pending["state"] as? String == "waiting")
-    let approved = try json(installation, ["device", "--approve", String(key.prefix(12))])
+    let approved = try json(
+      installation, ["device", "approve", String(key.prefix(12)), "--tag", "floor=1"])
+    let labelled = try json(installation, ["device", "list", "--tag", "floor=1", "--tag", "kiosk"])
+    #expect(labelled["name"] as? String == "Tür 2", "\(labelled)")
     let enrolled = try device.first("enrolled")
     #expect(enrolled["device_id"] as? String == approved["device_id"] as? String)
     _ = try device.first("token")
@@ -101,8 +114,7 @@ struct EnrolmentCommandTests {
     }
     let said = try Programs.run(
       installation.apus,
-      ["device", "--data", installation.directory.path, "--json"]
-        + unwanted.flatMap { ["--reject", $0] })
+      ["device", "reject", "--data", installation.directory.path, "--json"] + unwanted)
     let rejected = try said.split(separator: "\n").map { line in
       try Programs.json(line)["rejected"] as? String
     }
@@ -130,14 +142,14 @@ struct EnrolmentCommandTests {
         "the code does not exist"
       ),
       (["code", "--data", nowhere], 4, "apus init"),
-      (["device", "--approve", "12"] + data, 2, "8 to 64"),
-      (["device", "--approve", "0123456789"] + data, 4, "no pending request has"),
-      (["device", "--reject", "0123456789"] + data, 4, "no pending request has"),
+      (["device", "approve", "12"] + data, 2, "8 to 64"),
+      (["device", "approve", "0123456789"] + data, 4, "no pending request has"),
+      (["device", "reject", "0123456789"] + data, 4, "no pending request has"),
       (
-        ["device", "--approve", "0123456789", "--reject", "9876543210"] + data, 2,
-        "cannot be combined with --approve"
+        ["device", "approve", "0123456789", "9876543210", "--name", "x"] + data, 2,
+        "works with only one KEY"
       ),
-      (["device", "--certificate", "x"] + data, 2, "without --approve"),
+      (["device", "--certificate", "x"] + data, 2, "has no effect with list"),
       (["listen", "--enroll", "x", "--topic", "a.b"] + data, 2, "--identity is missing"),
       (["listen", "--topic", "a.b"] + data, 2, "--certificate is missing"),
       (

@@ -21,7 +21,7 @@ struct HAProxyTests {
     let data = ["--data", installation.directory.path]
 
     let issued = try Programs.json(
-      Programs.run(installation.apus, ["device", "--json"] + data))
+      Programs.run(installation.apus, ["device", "add", "--json"] + data))
     let id = try #require(issued["device_id"] as? String)
     let listener = try Companion(
       installation.apus,

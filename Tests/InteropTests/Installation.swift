@@ -76,7 +76,7 @@ final class Installation {
   /// Issues a certificate for a device and connects it.
   func device(_ name: String) throws -> InstalledDevice {
     let issued = try Programs.json(
-      Programs.run(apus, ["device", "--data", directory.path, "--name", name, "--json"]))
+      Programs.run(apus, ["device", "add", "--data", directory.path, "--name", name, "--json"]))
     guard let certificate = issued["certificate_file"] as? String,
       let key = issued["key_file"] as? String
     else { throw Trouble("no files in \(issued)") }

@@ -94,7 +94,7 @@ struct LibraryTests {
     let issued = try Programs.json(
       Programs.run(
         installation.apus,
-        ["device", "--data", installation.directory.path, "--name", "phone", "--json"]))
+        ["device", "add", "--data", installation.directory.path, "--name", "phone", "--json"]))
 
     var sender = try code("providers", with: "print(try await client.send(push))")
     sender.replace("apus-data/authority/service.crt", with: installation.authority)

@@ -15,7 +15,7 @@ struct ListenTextTests {
   private func arguments(_ installation: Installation) throws -> [String] {
     let device = try Programs.json(
       Programs.run(
-        installation.apus, ["device", "--data", installation.directory.path, "--json"]))
+        installation.apus, ["device", "add", "--data", installation.directory.path, "--json"]))
     let files = try ["certificate_file", "key_file"].map { try #require(device[$0] as? String) }
     return [
       "listen", "--to", "localhost:\(max(1, installation.courierPort))", "--authority",

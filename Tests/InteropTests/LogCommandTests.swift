@@ -30,6 +30,8 @@ struct LogCommandTests {
     ids.append(try push(3, to: token, priority: 10, in: installation))
     // Well-formed, but issued by no service.
     _ = try? push(4, to: String(repeating: "ab", count: 32), priority: 10, in: installation)
+    // To the device, but for an app that there is not.
+    _ = try? push(5, to: token, priority: 10, topic: "com.example.none", in: installation)
     installation.service?.stop()
     let lines = try log(["--id", ids[2]], in: installation)
     guard let name = lines.first?["device"] as? String else { throw Trouble("no line") }
@@ -37,7 +39,8 @@ struct LogCommandTests {
   }
 
   private static func push(
-    _ n: Int, to token: String, priority: Int, in installation: Installation
+    _ n: Int, to token: String, priority: Int, topic: String = Installation.topic,
+    in installation: Installation
   ) throws -> String {
     let sent = try Programs.json(
       Programs.run(
@@ -45,6 +48,7 @@ struct LogCommandTests {
         [
           "send", "--to", "localhost:\(installation.providerPort)", "--data",
           installation.directory.path, "--token", token, "--priority", "\(priority)",
+          "--topic", topic,
           "--expiration", "+1h", "--payload", #"{"aps":{"alert":"\#(n)"},"n":\#(n)}"#, "--json",
         ]))
     guard let id = sent["apns_id"] as? String ?? sent["id"] as? String else {
@@ -83,7 +87,7 @@ struct LogCommandTests {
   func refusals() throws {
     let past = try Self.past.get()
     let refused = try Self.log(["--refused"], in: past.installation)
-    #expect(refused.count == 1)
+    #expect(refused.count == 2)
     let line = try #require(refused.first)
     #expect(line["state"] as? String == "Refused")
     #expect(line["reason"] as? String == "BadDeviceToken")
@@ -136,12 +140,39 @@ struct LogCommandTests {
   func places() throws {
     let past = try Self.past.get()
     let all = Self.delivered + Self.delivered + Self.stored
-    #expect(try states(["--token", past.token]) == all)
-    #expect(try states(["--device", past.device]) == all)
+    #expect(try states(["--token", past.token]) == all + ["Refused"])
+    #expect(try states(["--device", past.device]) == all + ["Refused"])
     #expect(try states(["--topic", Installation.topic]) == all)
     #expect(try states([]) == all)
     #expect(try states(["--device", "0123456789abcdef"]) == [])
     #expect(try states(["--topic", Installation.topic + ".voip"]) == [])
+  }
+
+  @Test("By a device's name: also what was refused, and what waits is marked")
+  func timeline() throws {
+    let past = try Self.past.get()
+    let lines = try Self.log(["--device", "phone"], in: past.installation)
+    #expect(
+      lines.compactMap { $0["state"] as? String }
+        == Self.delivered + Self.delivered + Self.stored + ["Refused"])
+    #expect(lines.allSatisfy { $0["device"] as? String == past.device })
+    #expect(lines.allSatisfy { $0["device_name"] as? String == "phone" }, "\(lines)")
+    #expect(lines.compactMap { $0["waiting"] as? Bool } == [true])
+    #expect(lines[7]["waiting"] as? Bool == true)
+    #expect(lines[8]["reason"] as? String == "TopicDisallowed", "\(lines[8])")
+    #expect((lines[8]["explanation"] as? String)?.isEmpty == false)
+    let times = lines.compactMap { $0["time"] as? String }
+    #expect(times == times.sorted())
+    let text = try Self.text(["--token", past.token], in: past.installation).split(separator: "\n")
+    #expect(text.count == 9 && text[7].contains("WAITING: Stored - Device Offline"), "\(text)")
+    #expect(
+      text[8].contains("Refused - TopicDisallowed") && text[8].contains("\(past.device) phone"))
+    #expect(
+      try Self.log(["--device", "phone", "--state", "stored"], in: past.installation).count == 1)
+    let trouble = #expect(throws: (any Error).self) {
+      try Self.text(["--device", "nobody"], in: past.installation)
+    }
+    #expect("\(String(describing: trouble))".contains("no device has the id or the name"))
   }
 
   @Test("By state, given by its first words, once or repeatedly")
@@ -223,7 +254,7 @@ struct LogCommandTests {
   func reasons() throws {
     let past = try Self.past.get()
     let reasons = try Self.log(["--counts", "--by", "reason"], in: past.installation)
-    #expect(reasons.count == 1)
+    #expect(reasons.count == 2)
     #expect(reasons.first?["reason"] as? String == "BadDeviceToken")
     #expect(reasons.first?["status"] as? Int == 400)
     #expect(reasons.first?["requests"] as? Int == 1)
@@ -291,7 +322,7 @@ struct LogCommandTests {
     "An error has its exit code and a message",
     arguments: [
       (["--id", "x"], 2, "--id"), (["--token", "abc"], 2, "--token"),
-      (["--device", "12"], 2, "16 hexadecimal digits"), (["--state", "lost"], 2, "is not a label"),
+      (["--device", "12"], 4, "16 hexadecimal digits"), (["--state", "lost"], 2, "is not a label"),
       (["--since", "yesterday"], 2, "neither a span"), (["--limit", "0"], 2, "--limit"),
       (["--topic", "com.example.none"], 4, "has no app"),
       (["--token", String(repeating: "ab", count: 32)], 1, "did not issue the token"),

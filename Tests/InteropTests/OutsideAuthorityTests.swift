@@ -72,7 +72,7 @@ struct OutsideAuthorityTests {
 
         apus serve --ephemeral 2>&1 && exit 1
         apus cert 2>&1 && exit 1
-        apus device 2>&1 && exit 1
+        apus device add 2>&1 && exit 1
         apus rotate service-authority 2>&1 && exit 1
         apus cert --import root.pem 2>&1 && exit 1
         openssl x509 -req -in apus-data/server/server.csr -CA devices.pem -CAkey devices.key \

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("apus device --retire", .serialized)
+@Suite("apus device retire", .serialized)
 struct RetireCommandTests {
   private static let device = "0123456789abcdef"
 
@@ -11,8 +11,8 @@ struct RetireCommandTests {
     try Programs.run(
       URL(filePath: "/bin/sh"),
       [
-        "-c", #"exec timeout 30 "$0" "$@" 2>&1"#, installation.apus.path, "device", "--data",
-        installation.directory.path, "--retire", device,
+        "-c", #"exec timeout 30 "$0" "$@" 2>&1"#, installation.apus.path, "device", "retire",
+        "--data", installation.directory.path, device,
       ] + extra)
   }
 
@@ -42,10 +42,10 @@ struct RetireCommandTests {
     for (id, extra, code, words) in [
       (Self.device, [], 4, "is already retired"),
       (Self.device.uppercased(), [], 4, "is already retired"),
-      ("0123", [], 2, "16 hexadecimal digits"),
-      ("+123456789abcdef", [], 2, "16 hexadecimal digits"),
-      ("fedcba9876543210", ["--name", "phone"], 2, "combined with --retire"),
-      ("fedcba9876543210", ["--rsa", "2048"], 2, "combined with --retire"),
+      ("0123", [], 4, "no device has the id or the name"),
+      ("+123456789abcdef", [], 4, "16 hexadecimal digits"),
+      ("fedcba9876543210", ["--name", "phone"], 2, "has no effect with retire"),
+      ("fedcba9876543210", ["--rsa", "2048"], 2, "has no effect with retire"),
     ] {
       let trouble = #expect(throws: Trouble.self) { try retire(id, extra, in: installation) }
       #expect(trouble?.description.contains("ended with \(code)") == true, "\(id) \(extra)")

@@ -13,7 +13,7 @@ struct RunningServiceTests {
     try installation.start()
     let data = ["--data", installation.directory.path]
     let issued = try Programs.json(
-      Programs.run(installation.apus, ["device", "--json"] + data))
+      Programs.run(installation.apus, ["device", "add", "--json"] + data))
     let listener = try Companion(
       installation.apus,
       [
@@ -54,7 +54,7 @@ struct RunningServiceTests {
     try installation.start()
     let data = ["--data", installation.directory.path]
     let issued = try Programs.json(
-      Programs.run(installation.apus, ["device", "--json"] + data))
+      Programs.run(installation.apus, ["device", "add", "--json"] + data))
     let listen =
       [
         "listen", "--json", "--topic", Installation.topic, "--certificate",
@@ -64,7 +64,7 @@ struct RunningServiceTests {
     let listener = try Companion(installation.apus, listen, name: "apus listen")
     _ = try listener.first("connected")
     let id = try #require(issued["device_id"] as? String)
-    #expect(try run(["device", "--retire", id] + data).code == 0)
+    #expect(try run(["device", "retire", id] + data).code == 0)
     for _ in 0..<600 where listener.status == nil { usleep(50_000) }
     #expect(listener.status == 1)
     let again = try run(listen)

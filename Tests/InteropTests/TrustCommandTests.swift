@@ -165,7 +165,7 @@ struct TrustCommandTests {
     #expect(after.components(separatedBy: "BEGIN CERTIFICATE").count - 1 == 4)
     #expect(after.contains(before.trimmingCharacters(in: .whitespacesAndNewlines)))
     // The key matches the newest certificate, so certificates can be issued.
-    _ = try run(["device", "--name", "after"], in: installation)
+    _ = try run(["device", "add", "--name", "after"], in: installation)
   }
 
   @Test("OpenSSL verifies the new certificate from the old and the new root")

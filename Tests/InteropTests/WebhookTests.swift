@@ -47,7 +47,7 @@ struct WebhookTests {
     try installation.start()
     let status = "\(installation.directory.path)/webhooks/example.state"
     for _ in 0..<100 where !FileManager.default.fileExists(atPath: status) { usleep(50_000) }
-    let device = try apus("device", "--name", "phone")
+    let device = try apus("device", "add", "--name", "phone")
     let phone = try Companion(
       installation.apus,
       [

@@ -100,7 +100,7 @@ class Service:
 
     def listen(self, name):
         """The device token of a new device, and the device."""
-        issued = json.loads(self.run("device", "--name", name, "--json"))
+        issued = json.loads(self.run("device", "add", "--name", name, "--json"))
         file = self.scratch / f"{name}.token"
         device = Process(
             [self.program, "listen", "--data", self.data, "--to", self.devices, "--topic", TOPIC, "--token-file", file,

@@ -82,7 +82,7 @@ class DocumentTests(SessionTests, unittest.TestCase):
 @unittest.skipUnless(APUS, "APUS names no program")
 class LiveTests(ServiceTests, unittest.TestCase):
     def issue(self):
-        issued = self.apus("device", "--name", "c")
+        issued = self.apus("device", "add", "--name", "c")
         (self.folder / "device.pem").write_text(
             pathlib.Path(issued["key_file"]).read_text() + pathlib.Path(issued["certificate_file"]).read_text())
 

@@ -21,7 +21,7 @@ class LiveTests(ServiceTests, unittest.IsolatedAsyncioTestCase):
         self.service = Service("localhost", self.authority, self.courier)
 
     def identity(self):
-        issued = self.apus("device", "--name", "python")
+        issued = self.apus("device", "add", "--name", "python")
         return Identity.join(self.folder / "device.pem", issued["certificate_file"], issued["key_file"])
 
     async def send(self, token, text, *options):

@@ -98,7 +98,8 @@ class Encoding(unittest.TestCase):
                 return messages.set_state(facts["state"])
             case "enrolmentRequest":
                 request = octets_of("certificateRequest")
-                return messages.enrolment_request(facts.get("code"), request, facts.get("name"))
+                tags = facts.get("tags", "").split()
+                return messages.enrolment_request(facts.get("code"), request, facts.get("name"), tags)
             case "renewalRequest":
                 return messages.renewal_request(octets_of("certificateRequest"))
         return None

@@ -112,7 +112,7 @@ class DocumentTests(SessionTests, unittest.TestCase):
 @unittest.skipUnless(APUS, "APUS names no program")
 class LiveTests(ServiceTests, unittest.TestCase):
     def issue(self):
-        issued = self.apus("device", "--name", "ruby")
+        issued = self.apus("device", "add", "--name", "ruby")
         files = [pathlib.Path(issued[name]).read_text() for name in ("key_file", "certificate_file")]
         (self.folder / "device.pem").write_text("".join(files))
 

@@ -13,10 +13,10 @@ struct ServiceView: Sendable {
   var service: any AdministeredService
   var store: any DurableStore
   var jobs: JobService
-  var labels: LabelRegister
   var expiries: ExpiryWatch
   var certificates: ServerCertificates
   var audit: AuditLog
+  var labels: LabelRegister
   var log: Log
   let state: AdminState
   let history = ServiceHistory()
@@ -64,6 +64,13 @@ struct ServiceView: Sendable {
   /// The certificates of the service, its listeners and its authorities.
   func namedCertificates() throws -> [NamedCertificate] {
     try directory.namedCertificates() + certificates.named()
+  }
+
+  /// The device that a caller means by its id or its name. Throws `notFound` if no device has the name.
+  func device(called text: String) throws(AdminProblem) -> DeviceID {
+    if let id = DeviceID(text: text) { return id }
+    if let device = labels.currentIndex().device(called: text) { return device }
+    throw AdminProblem(.notFound, "no device has the id or the name \"\(text)\"")
   }
 
   /// The text of a topic, or the app's number if the app was removed from the directory.

@@ -28,6 +28,7 @@ extension AgentConfiguration {
     self.port = port
     authorityFile = try main.requiredPath("authority")
     name = try main.text("name", bytes: 1...Limits.deviceNameBytes) ?? defaults.name
+    tags = try main.tags()
     codeFile = try main.path("code-file")
     stateDirectory = try main.path("state") ?? defaults.stateDirectory
     socketPath = try main.path("socket") ?? defaults.socketPath
@@ -68,6 +69,17 @@ extension AgentConfiguration {
 }
 
 extension SectionReader {
+  fileprivate mutating func tags() throws(AgentFault) -> [String] {
+    let tags = try list("tags") ?? []
+    if let bad = tags.first(where: { DeviceTag($0) == nil }) {
+      throw fault("tags", "\"\(bad)\" is not a tag", "A tag is \(DeviceTag.form).")
+    }
+    guard tags.count <= Limits.tagsPerDevice else {
+      throw fault("tags", "a device has at most \(Limits.tagsPerDevice) tags", nil)
+    }
+    return tags
+  }
+
   fileprivate mutating func service() throws(AgentFault) -> (String, UInt16) {
     guard let text = take("service") else {
       throw fault(nil, "service is missing", "Add `service = push.example.com:5223`.")

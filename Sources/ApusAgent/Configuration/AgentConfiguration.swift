@@ -9,6 +9,8 @@ package struct AgentConfiguration: Sendable, Equatable {
   package var authorityFile: String
   /// The device's name, shown to the operator of the service.
   package var name: String
+  /// Those that the device asks for when it enrols.
+  package var tags: [String] = []
   /// The file of the enrolment code; nil: the environment has it, or the operator decides.
   package var codeFile: String?
   /// Identity, record of notifications, registrations, and what is known of networks.

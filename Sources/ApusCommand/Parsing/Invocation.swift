@@ -55,6 +55,12 @@ package struct Invocation: Sendable {
     if case .flag = given(option).last?.origin { true } else { false }
   }
 
+  package func isFlagged(_ option: OptionDescription) -> Bool { isFlagged(flag: option.flag) }
+
+  func isFlagged(flag: String) -> Bool {
+    if case .flag = values[flag]?.last?.origin { true } else { false }
+  }
+
   /// A failure about the value of an option, which names the source of that value.
   package func failure(
     _ code: ExitCode = .usage, about option: Option<some Sendable>, _ problem: String,

@@ -66,19 +66,6 @@ package enum ApusOptions {
     "--days", .integer("N", 1...3650), in: [Verb.cert], group: .issue, scope: .flagOnly,
     default: "365", help: "Days for which the certificate is valid.")
 
-  package static let deviceName = Option(
-    "--name", .text("NAME"), in: [Verb.device], group: .issue, scope: .flagOnly,
-    default: "device", help: "A readable name for the device, written into its certificate.")
-  package static let rsaBits = rsa(
-    in: .device, help: "Make an RSA key of 2048, 3072 or 4096 bits.")
-  package static let deviceDays = Option(
-    "--days", .integer("N", 1...3650), in: [Verb.device], group: .issue, scope: .flagOnly,
-    default: "730", help: "Days for which the certificate is valid.")
-
-  package static let retired = Option(
-    "--retire", .deviceID, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
-    help: "Retire the device with this id; issue nothing. May be repeated.")
-
   private static func rsa(in verb: Verb, help: String) -> Option<Int> {
     Option(
       "--rsa", .choice("BITS", [("2048", 2048), ("3072", 3072), ("4096", 4096)]),
@@ -294,7 +281,7 @@ package enum ApusOptions {
 
   package static let deviceCertificate = Option(
     "--certificate", .file, in: [Verb.listen], group: .device, scope: .named("device-certificate"),
-    help: "The device's certificate, from `apus device`.")
+    help: "The device's certificate, from `apus device add`.")
   package static let deviceKey = Option(
     "--key", .file, in: [Verb.listen], group: .device, scope: .named("device-key"),
     help: "The private key of that certificate.")
@@ -326,7 +313,7 @@ package enum ApusOptions {
       subtitle.description, badge.description, sound.description, contentAvailable.description,
       payload.description, payloadFile.description, pushType.description, priority.description,
       expiration.description, collapseID.description, id.description,
-    ] + SendOptions.all + GroupOptions.descriptions + TokenOptions.all + [
+    ] + SendOptions.all + GroupOptions.descriptions + TokenOptions.all + DeviceOptions.all + [
       provider.description, courier.description, authority.description, timeout.description,
       providerKey.description, keyID.description, team.description,
       providerCertificate.description, providerCertificateKey.description,
@@ -346,15 +333,13 @@ package enum ApusOptions {
       shutdown.description,
       name.description, firstTopic.description, teamName.description,
       certifiedTopic.description, extraTopic.description, environment.description,
-      certificateRSABits.description, certificateDays.description, deviceName.description,
-      rsaBits.description, deviceDays.description, retired.description,
-      EnrolmentOptions.pending.description, EnrolmentOptions.approve.description,
-      EnrolmentOptions.reject.description, EnrolmentOptions.certificate.description,
-      EnrolmentOptions.codeName.description, EnrolmentOptions.expires.description,
+      certificateRSABits.description, certificateDays.description,
+      EnrolmentOptions.codeName.description, EnrolmentOptions.codeTags.description,
+      EnrolmentOptions.ownTags.description, EnrolmentOptions.expires.description,
       EnrolmentOptions.uses.description, EnrolmentOptions.list.description,
       EnrolmentOptions.withdraw.description,
       EnrolmentOptions.identity.description, EnrolmentOptions.enroll.description,
-      EnrolmentOptions.name.description,
+      EnrolmentOptions.name.description, EnrolmentOptions.tags.description,
       deviceCertificate.description, deviceKey.description, topics.description,
       keepAlive.description, strings.description, unregister.description, count.description,
       tokenFile.description,

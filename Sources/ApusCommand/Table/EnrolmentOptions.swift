@@ -1,4 +1,4 @@
-import ApusModel
+package import ApusModel
 
 /// Which devices may ask the service for a certificate.
 package enum EnrolmentChoice: Sendable { case all, codes, off }
@@ -7,10 +7,16 @@ package enum EnrolmentChoice: Sendable { case all, codes, off }
 package enum EnrolmentOptions {
   // MARK: code
 
+  package static let codeTags = Option(
+    "--tag", .deviceTag, in: [Verb.code], group: .issue, scope: .flagOnly, repeats: true,
+    help: "A tag, KEY=VALUE or KEY, of each device that enrols with the code. May be repeated.")
+  package static let ownTags = Option(
+    "--own-tags", .flag, in: [Verb.code], group: .issue, scope: .flagOnly,
+    help: "The device may add tags that it chose itself.")
   package static let codeName = Option(
-    "--name", .deviceName, in: [Verb.code], group: .issue, scope: .flagOnly,
+    "--name", .labelName, in: [Verb.code], group: .issue, scope: .flagOnly,
     note: "the name that the device sends",
-    help: "The device name in the certificate that the code gives.")
+    help: "The name of the device. Further devices of the code get it with a number behind it.")
   package static let expires = Option(
     "--expires", .integer("HOURS", 1...8760), in: [Verb.code], group: .issue, scope: .flagOnly,
     default: "24", help: "Hours for which the code is valid.")
@@ -23,21 +29,6 @@ package enum EnrolmentOptions {
   package static let withdraw = Option(
     "--withdraw", .text("CODE"), in: [Verb.code], group: .issue, scope: .flagOnly,
     help: "Withdraw a code, given in full or by its digits in the list.")
-
-  // MARK: device
-
-  package static let pending = Option(
-    "--pending", .flag, in: [Verb.device], group: .device, scope: .flagOnly,
-    help: "List the devices whose certificate requests wait for a decision.")
-  package static let approve = Option(
-    "--approve", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
-    help: "Issue a certificate to the device whose key begins with these digits. May be repeated.")
-  package static let reject = Option(
-    "--reject", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
-    help: "Reject the request of the device whose key begins with these digits. May be repeated.")
-  package static let certificate = Option(
-    "--certificate", .file, in: [Verb.device], group: .device, scope: .flagOnly,
-    help: "With --approve: the certificate, if the key of the device authority is kept elsewhere.")
 
   // MARK: serve
 
@@ -63,6 +54,9 @@ package enum EnrolmentOptions {
     "--enroll", .text("CODE"), in: [Verb.listen], group: .device, scope: .flagOnly,
     note: "the service's operator decides",
     help: "At the first start: the enrolment code from `apus code`.")
+  package static let tags = Option(
+    "--tag", .deviceTag, in: [Verb.listen], group: .device, scope: .flagOnly, repeats: true,
+    help: "At the first start: a tag for the device, if the operator allows it. May be repeated.")
   package static let name = Option(
     "--name", .deviceName, in: [Verb.listen], group: .device, scope: .flagOnly,
     note: "this machine's name", help: "At the first start: a readable name for the device.")
@@ -78,16 +72,6 @@ extension ValueSyntax where Value == String {
           "is not a name of 1 to \(Limits.deviceNameBytes) bytes without control characters")
       }
       return text
-    }
-  }
-
-  /// The beginning of a SHA-256, returned in lower case.
-  static var keyPrefix: ValueSyntax {
-    ValueSyntax("KEY") { text throws(ValueProblem) in
-      guard 8...64 ~= text.utf8.count, text.utf8.allSatisfy({ hexValue($0) != nil }) else {
-        throw ValueProblem("is not 8 to 64 hexadecimal digits, as --pending shows them")
-      }
-      return text.lowercased()
     }
   }
 }

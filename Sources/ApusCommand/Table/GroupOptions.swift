@@ -36,12 +36,3 @@ package enum GroupOptions {
     detach.description, idempotencyKey.description, outcome.description,
   ]
 }
-
-extension ValueSyntax where Value == DeviceTag {
-  static var deviceTag: ValueSyntax {
-    ValueSyntax("KEY=VALUE") { text throws(ValueProblem) in
-      guard let tag = DeviceTag(text) else { throw ValueProblem("is not \(DeviceTag.form)") }
-      return tag
-    }
-  }
-}

@@ -9,7 +9,10 @@ package enum LogOptions {
   package static let token = search(
     "--token", .deviceToken, "Notifications to this device token.")
   package static let topic = search("--topic", .topic, "Notifications for this topic.")
-  package static let device = search("--device", .deviceID, "Notifications to this device.")
+  package static let device = search(
+    "--device", .text("DEVICE"),
+    "Notifications to the device with this id or name. With this option or --token, refused requests are shown as well."
+  )
   package static let state = Option(
     "--state", .deliveryStates, in: [Verb.log], group: .search, scope: .flagOnly, repeats: true,
     help: "Lines with this state: a label, or its first words. May be repeated.")
@@ -119,6 +122,17 @@ extension ValueSyntax where Value == LedgerMode {
 
 /// Times in the format of RFC 3339.
 package enum DateTime {
+  /// The day of a time in Unix milliseconds, such as `2026-01-31`, in UTC.
+  static func day(_ milliseconds: Int64) -> String {
+    let days = milliseconds / 86_400_000 - (milliseconds % 86_400_000 < 0 ? 1 : 0)
+    let date = CivilDate(daysSince1970: days)
+    func text(_ number: Int64, _ count: Int) -> String {
+      let digits = String(number)
+      return String(repeating: "0", count: max(0, count - digits.utf8.count)) + digits
+    }
+    return "\(text(date.year, 4))-\(text(date.month, 2))-\(text(date.day, 2))"
+  }
+
   /// Unix milliseconds of a time such as `2026-01-31T12:00:00Z`, with an optional fraction of a second and any offset;
   /// nil for anything else.
   package static func milliseconds(_ text: String) -> Int64? {

@@ -44,28 +44,38 @@ extension Verb {
 
   static let deviceDescription = CommandDescription(
     name: "device",
-    summary: "issue a device certificate, decide on a pending request, or retire a device",
+    summary: "list and show devices, name and tag them, issue certificates, retire devices",
     details: [
       """
-      The device presents the certificate when it connects. The device's id is generated here; device tokens refer to \
-      it. With --request the key is made elsewhere, and the rest of the request is ignored.
+      WHAT is list [TEXT], show DEVICE, add, set DEVICE, retire DEVICE..., pending, approve KEY... or reject KEY...; \
+      without it, the devices are listed. DEVICE is the id or the name of a device. list and show ask the running \
+      service; without one they show what is in the data directory. TEXT is looked for in names, tags and topics, and \
+      at the beginning of ids.
+      """,
+      """
+      add issues a certificate, which the device presents when it connects. The device's id is generated here; device \
+      tokens refer to it. With --request the key is made elsewhere, and the rest of the request is ignored.
       """,
       """
       A device can also make its own key and ask the running service for a certificate, with or without a code from \
       `apus code`. Without a code it waits until you approve it here; KEY is the SHA-256 of its public key, which both \
-      the device and --pending show. If the key of the device authority is not in the data directory, devices with a \
-      code wait as well: have the authority sign the request file and give the certificate with --certificate.
+      the device and pending show, or its first 8 digits or more. If the key of the device authority is not in the \
+      data directory, devices with a code wait as well: have the authority sign the request file and give the \
+      certificate with --certificate.
       """,
       """
       A retired device can no longer connect. Its tokens become invalid: providers learn of it from responses and from \
       the feedback service, and stored notifications are discarded. The entry is in directory.conf, which a running \
       service reloads when it changes.
       """,
-    ],
+    ], operands: "[WHAT ...]", operandCount: 0...10_000,
+    operandWords: DeviceAction.allCases.map(\.rawValue),
     examples: [
-      ("A device", "apus device --name kitchen-display"),
-      ("A device whose software needs RSA", "apus device --rsa 2048"),
-      ("Approve a pending request", "apus device --approve 1f2e3d4c"),
-      ("After a device was lost", "apus device --retire 0123456789abcdef"),
+      ("A device, with a name and a tag", "apus device add --name kitchen --tag floor=2"),
+      ("What is known of it", "apus device show kitchen"),
+      ("All devices of a floor", "apus device list --tag floor=2"),
+      ("Another name", "apus device set kitchen --name hall --untag floor"),
+      ("Approve a pending request", "apus device approve 1f2e3d4c"),
+      ("After a device was lost", "apus device retire kitchen"),
     ])
 }

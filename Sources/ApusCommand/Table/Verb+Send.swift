@@ -96,10 +96,17 @@ extension Verb {
       Without HOST it checks --to. Credentials are found as by `apus send`. Exits with 3 if name resolution, \
       connection or TLS handshake fails, with 4 if the credential cannot be read, and with 1 if it is rejected.
       """,
+      """
+      With --device it asks the running service, or the one of --admin, and names the first of the likely causes: the \
+      device is unknown, retired, refused, offline, has not registered the app or does not want it now, or \
+      acknowledges nothing; its token is dead, requests for it are refused, or nothing is sent to it. Exits with 1 if \
+      there is a cause.
+      """,
     ], operands: "[HOST:PORT]", operandCount: 0...1,
     operandWords: HostPort.appleNames.map(\.name),
     examples: [
       ("The service on this machine", "apus doctor"),
+      ("Why a device gets nothing", "apus doctor --device kitchen"),
       (
         "Apple's, with your own key",
         "apus doctor apple --key AuthKey_ABC123DEFG.p8 --key-id ABC123DEFG --team TEAM123456 "

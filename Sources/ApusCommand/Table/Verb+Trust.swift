@@ -62,8 +62,8 @@ extension Verb {
       """,
       """
       When a device connects, the service tells it to request a certificate of the new authority. Only devices that \
-      speak Apus' own dialect can do this; others need one from `apus device`. --finish counts the known devices that \
-      have none yet; if there are any, it does nothing without --force.
+      speak Apus' own dialect can do this; others need one from `apus device add`. --finish counts the known devices \
+      that have none yet; if there are any, it does nothing without --force.
       """,
       """
       --authority makes your own authority the next one. No other authority has signed it: give it to clients first. \

@@ -135,7 +135,7 @@ package final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Senda
 
 extension PushDevice {
   /// Gets a first certificate for this device: with an enrolment code from the service's operator (`apus code`), or
-  /// without one, in which case the operator decides (`apus device --approve`).
+  /// without one, in which case the operator decides (`apus device approve`).
   ///
   /// The key is generated here and never leaves the device. Waits for the operator without limit; cancel the task to
   /// end the wait. A connection that breaks before the answer is tried again a few times.
@@ -151,13 +151,15 @@ extension PushDevice {
   ///   - authorityPEM: As in `DeviceConfiguration.authorityPEM`.
   ///   - code: The enrolment code; case, spaces and hyphens do not matter. Nil: the operator decides.
   ///   - name: A readable name of the device, at most 64 bytes.
+  ///   - tags: `KEY=VALUE` or `KEY`, at most 16 of at most 64 bytes each. The service keeps them if the code permits
+  ///     it, or the operator approves them.
   ///   - keyPEM: Nil: a new ECDSA key. RSA with 2048 to 4096 bits is also accepted.
   ///   - whilePending: Called each time the operator has not decided yet, with the seconds until the next request.
   ///
   /// - Throws: `DeviceError`, which says what failed; `CancellationError`.
   public static func enroll(
     host: String, port: UInt16 = 5223, serverName: String? = nil, authorityPEM: String,
-    code: String?, name: String, keyPEM: String? = nil,
+    code: String?, name: String, tags: [String] = [], keyPEM: String? = nil,
     whilePending: (@Sendable (Int) -> Void)? = nil
   ) async throws -> DeviceIdentity {
     var configuration = DeviceConfiguration(
@@ -166,8 +168,8 @@ extension PushDevice {
     configuration.serverName = serverName
     let loop = EventLoop(name: "apus-enrol")
     let session = try EnrolmentSession(
-      loop: loop, configuration: configuration, code: code, name: name, keyPEM: keyPEM,
-      whilePending: whilePending)
+      loop: loop, configuration: configuration, code: code, name: name, tags: tags,
+      keyPEM: keyPEM, whilePending: whilePending)
     loop.start()
     defer { loop.stop() }
     return try await withTaskCancellationHandler {
@@ -186,9 +188,10 @@ extension EnrolmentSession {
   /// - Parameter configuration: The service; its certificate and its key are not used.
   package convenience init(
     loop: EventLoop, configuration: DeviceConfiguration, code: String?, name: String,
-    keyPEM: String?, whilePending: (@Sendable (Int) -> Void)?
+    tags: [String] = [], keyPEM: String?, whilePending: (@Sendable (Int) -> Void)?
   ) throws {
-    let (key, request) = try Self.enrolmentRequest(code: code, name: name, keyPEM: keyPEM)
+    let (key, request) = try Self.enrolmentRequest(
+      code: code, name: name, tags: tags, keyPEM: keyPEM)
     let context: TLSContext
     do {
       context = try configuration.context(nil)
@@ -201,7 +204,7 @@ extension EnrolmentSession {
   }
 
   private static func enrolmentRequest(
-    code: String?, name: String, keyPEM: String?
+    code: String?, name: String, tags: [String], keyPEM: String?
   ) throws -> (PrivateKey, CourierEnrolmentRequest) {
     if let code {
       let text = Array(code.utf8)
@@ -213,6 +216,12 @@ extension EnrolmentSession {
       throw DeviceError(
         .badConfiguration, "the name must have 1 to \(Limits.deviceNameBytes) bytes")
     }
+    guard tags.count <= Limits.tagsPerDevice else {
+      throw DeviceError(.badConfiguration, "a device has at most \(Limits.tagsPerDevice) tags")
+    }
+    if let tag = tags.first(where: { DeviceTag($0) == nil }) {
+      throw DeviceError(.badConfiguration, "\"\(tag)\" is not a tag: \(DeviceTag.form)")
+    }
     do throws(TrustFault) {
       let key: PrivateKey
       if let keyPEM { key = try PrivateKey(pem: keyPEM) } else { key = try .generateP256() }
@@ -220,7 +229,7 @@ extension EnrolmentSession {
         key,
         CourierEnrolmentRequest(
           code: Array((code ?? "").utf8), certificateRequest: try CertificateRequest.make(for: key),
-          name: Array(name.utf8))
+          name: Array(name.utf8), tags: tags.map { Array($0.utf8) })
       )
     } catch {
       throw DeviceError(.badConfiguration, "\(error)")

@@ -17,6 +17,8 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case authorityRotated = "authority.rotated"
   case sealingKeyRotated = "sealing-key.rotated"
   case deviceRetired = "device.retired"
+  /// Its name or its tags changed.
+  case deviceLabelled = "device.labelled"
   case storeLossAccepted = "store.loss-accepted"
   case backupMade = "backup.made"
   case backupRestored = "backup.restored"

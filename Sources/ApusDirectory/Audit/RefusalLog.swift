@@ -11,6 +11,10 @@ package struct RefusalLog {
     package var id: NotificationID?
     /// The topic as the provider spelled it.
     package var topic: String?
+    /// The device that the request was for.
+    package var device: DeviceID?
+    /// The first digits of its device token, as ``DeviceToken/redacted``.
+    package var token: String?
     /// Start time, inclusive, Unix milliseconds.
     package var sinceMilliseconds: Int64?
     /// End time, exclusive, Unix milliseconds.
@@ -24,7 +28,8 @@ package struct RefusalLog {
   package init(_ directory: DataDirectory) { reader = AuditReader(path: directory.auditFile) }
 
   /// The newest `limit` matching lines, oldest first. Each has `time`, `reason`, `explanation`, `actor`, `listener`,
-  /// and, if the request had them, `id`, `topic` and the first digits of `token`.
+  /// and, if the request had them, `id`, `topic`, the first digits of `token`, and `device` with its `device_name` if
+  /// the service issued the token.
   package func newest(_ query: Query, limit: Int) throws(FileError) -> [JSONValue] {
     var found: [JSONValue] = []
     var before: Int64?
@@ -49,6 +54,8 @@ extension RefusalLog.Query {
     let time = line["time"]?.string ?? ""
     return (id.map { line["id"]?.string == $0.text } ?? true)
       && (topic.map { line["topic"]?.string == $0 } ?? true)
+      && (device.map { line["device"]?.string == $0.text } ?? true)
+      && (token.map { line["token"]?.string == $0 } ?? true)
       && (sinceMilliseconds.map { time >= Log.timestamp($0) } ?? true)
       && (untilMilliseconds.map { time < Log.timestamp($0) } ?? true)
   }

@@ -5,7 +5,7 @@ import ApusTrust
 /// is trusted again.
 ///
 /// Teams, apps and keys come from the backup. Authorities, certificates of the server, sealing keys, revocations,
-/// enrolment, administrators, webhooks, jobs, names of devices and the audit log stay those of the directory.
+/// enrolment, names and tags of devices, administrators, webhooks, jobs and the audit log stay those of the directory.
 struct RestoredTrust {
   private let new: DataDirectory
   private let current: DataDirectory

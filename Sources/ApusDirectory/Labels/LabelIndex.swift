@@ -64,6 +64,18 @@ package struct LabelIndex: Sendable {
     return all.sorted().map(DeviceID.init)
   }
 
+  /// Those of them behind `first`, or from the beginning, and not behind `last`.
+  package func devices(after first: DeviceID?, through last: DeviceID?) -> [DeviceID] {
+    let (from, end) = (first?.rawValue, last?.rawValue ?? .max)
+    var all: [UInt64] = []
+    func add(_ device: UInt64) {
+      if from.map({ device > $0 }) ?? true, device <= end { all.append(device) }
+    }
+    for device in names.keys { add(device.rawValue) }
+    forEachWithTagsAlone(add)
+    return all.sorted().map(DeviceID.init)
+  }
+
   /// How many devices have a name or a tag.
   package var deviceCount: Int {
     var count = names.count

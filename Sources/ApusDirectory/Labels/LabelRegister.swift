@@ -44,6 +44,9 @@ package final class LabelRegister: Sendable {
     try refresh()
   }
 
+  /// All labels as they were last read.
+  package var index: LabelIndex { state.withLock { $0.index } }
+
   package func read<Value>(_ body: (borrowing LabelIndex) throws -> Value) rethrows -> Value {
     try state.withLock { state in try body(state.index) }
   }
@@ -56,6 +59,12 @@ package final class LabelRegister: Sendable {
   /// Reads what was added to the file since the last call. Costs two system calls if nothing was.
   package func refresh() throws {
     try state.withLock { state in try Self.refresh(&state, directory.labelFile) }
+  }
+
+  /// All labels as the file has them now; as they were last read if it cannot be read.
+  package func currentIndex() -> LabelIndex {
+    try? refresh()
+    return index
   }
 
   private static func refresh(_ state: inout State, _ path: String) throws(FileError) {
@@ -75,19 +84,20 @@ package final class LabelRegister: Sendable {
   /// Changes labels, durably. `edit` sees all labels as they are now, and nobody else changes any meanwhile.
   package func change(_ edit: (borrowing LabelIndex) throws -> [DeviceID: DeviceLabels]) throws {
     try directory.changing {
-      try state.withLock { state in
+      // Nobody waits for the disk who only reads.
+      let (changes, readBytes) = try state.withLock { state in
         try Self.refresh(&state, directory.labelFile)
-        let changes = try edit(state.index)
-        guard !changes.isEmpty else { return }
-        try removeUnfinishedLine(state.readBytes)
-        let lines = changes.sorted { $0.key.rawValue < $1.key.rawValue }
-          .map { LabelLine($0.key, $0.value).text }.joined()
-        let isNew = !Files.exists(directory.labelFile)
-        try OpenFile(appendingTo: directory.labelFile).append(lines, syncs: true)
-        if isNew { try Files.syncFolder(of: directory.labelFile) }
-        try Self.refresh(&state, directory.labelFile)
-        try rewrite(&state)
+        return (try edit(state.index), state.readBytes)
       }
+      guard !changes.isEmpty else { return }
+      try removeUnfinishedLine(readBytes)
+      let lines = changes.sorted { $0.key.rawValue < $1.key.rawValue }
+        .map { LabelLine($0.key, $0.value).text }.joined()
+      let isNew = !Files.exists(directory.labelFile)
+      try OpenFile(appendingTo: directory.labelFile).append(lines, syncs: true)
+      if isNew { try Files.syncFolder(of: directory.labelFile) }
+      try refresh()
+      try rewrite()
     }
   }
 
@@ -99,11 +109,12 @@ package final class LabelRegister: Sendable {
     }
   }
 
-  private func rewrite(_ state: inout State) throws {
-    guard state.lines > 2 * state.index.deviceCount + Self.spareLines else { return }
-    let lines = state.index.devices.map { LabelLine($0, state.index.labels(of: $0)).text }
-    try Files.write(lines.joined(), to: directory.labelFile, isPrivate: true)
-    try Self.refresh(&state, directory.labelFile)
+  private func rewrite() throws {
+    let (index, lines) = state.withLock { ($0.index, $0.lines) }
+    guard lines > 2 * index.deviceCount + Self.spareLines else { return }
+    let text = index.devices.map { LabelLine($0, index.labels(of: $0)).text }.joined()
+    try Files.write(text, to: directory.labelFile, isPrivate: true)
+    try refresh()
   }
 }
 

@@ -156,7 +156,7 @@ package final class ExpiryWatch: Sendable {
     case .server: "apus rotate server"
     case .authority: "apus rotate service-authority, or device-authority"
     case .provider: "apus cert, and give it to the provider"
-    case .device: "the device renews it, or needs another from apus device"
+    case .device: "the device renews it, or needs another from apus device add"
     }
   }
 

@@ -189,7 +189,7 @@ extension DataDirectory {
       }
       throw DirectoryProblem(
         "no key here matches the certificate: import a certificate issued for a request made here "
-          + "(apus cert --csr-out, apus device --csr-out, apus rotate server)")
+          + "(apus cert --csr-out, apus device add --csr-out, apus rotate server)")
     }
   }
 

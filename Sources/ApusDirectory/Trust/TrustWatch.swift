@@ -5,7 +5,7 @@ package import ApusLoop
 /// Watches the files of the trust data and of the listeners' certificates, and reloads them when one changes.
 ///
 /// A revocation must apply within a second, whether it comes from a command, an editor, or the authority's tool that
-/// writes a new list into `crls`. The watch compares the files' stamps four times a second, which costs about ten
+/// writes a new list into `crls`. The watch compares the files' stamps four times a second, which costs about twelve
 /// system calls, and reads the files only if a stamp has changed. inotify would save those calls, but misses events on
 /// network file systems.
 ///
@@ -20,6 +20,9 @@ package import ApusLoop
   private var isLost = false
   private let expiries: ExpiryWatch
   private let certificates: ServerCertificates
+  private let labels: LabelRegister
+  private var labelFault: String?
+  private var malformedLabels = 0
   private let reloads: @Sendable () -> Bool
   private let presents: @Sendable () -> Void
   private var stamps: [FileStamp]
@@ -35,7 +38,8 @@ package import ApusLoop
   ///   - presents: Called on the loop's thread when only certificates of listeners have changed.
   package init(
     _ directory: DataDirectory, _ identity: DirectoryIdentity, _ expiries: ExpiryWatch,
-    _ certificates: ServerCertificates, since stamps: [FileStamp], log: Log,
+    _ certificates: ServerCertificates, _ labels: LabelRegister, since stamps: [FileStamp],
+    log: Log,
     reloads: @escaping @Sendable () -> Bool, presents: @escaping @Sendable () -> Void
   ) {
     self.directory = directory
@@ -43,12 +47,14 @@ package import ApusLoop
     self.log = log
     self.expiries = expiries
     self.certificates = certificates
+    self.labels = labels
     self.reloads = reloads
     self.presents = presents
     self.stamps = stamps
   }
 
   package func start() {
+    readLabels()
     let timer = LoopTimer(loop: loop) { [unowned self] in look() }
     timer.start(
       afterMilliseconds: Self.periodMilliseconds, repeatMilliseconds: Self.periodMilliseconds)
@@ -59,7 +65,25 @@ package import ApusLoop
     loop.start()
   }
 
+  /// The service runs without them: they decide nothing.
+  private func readLabels() {
+    var fault: String?
+    do { try labels.refresh() } catch { fault = "\(error)" }
+    if let fault, fault != labelFault {
+      log(.error, "names and tags of devices not read", .text("reason", fault))
+    }
+    labelFault = fault
+    let malformed = labels.malformedLines.count
+    if malformed > malformedLabels {
+      log(
+        .warning, "names and tags of devices have malformed lines",
+        .text("file", directory.labelFile), .number("lines", malformed))
+    }
+    malformedLabels = malformed
+  }
+
   private func look() {
+    readLabels()
     let loss = identity.loss
     if let loss, !isLost { log(.error, "data directory lost", .text("reason", loss)) }
     isLost = loss != nil

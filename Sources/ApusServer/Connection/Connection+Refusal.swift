@@ -115,14 +115,24 @@ extension Connection {
       // An untrusted peer chose the topic.
       let topic = fields.value(.apnsTopic).text.prefix(Limits.topicBytes)
       let token = Self.shortened(fields.value(.path))
-      return [
-        .text(
-          "explanation",
-          refusal.explanation.text(fields: fields, directory: context.trust.directory)),
-        .text("id", id.text),
-      ] + (topic.isEmpty ? [] : [.text("topic", String(topic))])
-        + (token.isEmpty ? [] : [.text("token", token)])
+      let explanation = refusal.explanation.text(fields: fields, directory: context.trust.directory)
+      var known: [Log.Field] = [.text("explanation", explanation), .text("id", id.text)]
+      if !topic.isEmpty { known.append(.text("topic", String(topic))) }
+      if !token.isEmpty { known.append(.text("token", token)) }
+      return known + deviceFields(Self.token(fields.value(.path)))
     }
+  }
+
+  private static func token(_ path: Span<UInt8>) -> DeviceToken? {
+    guard let last = path.text.split(separator: "/").last else { return nil }
+    let digits = Array(last.utf8)
+    return DeviceToken(hex: digits.span)
+  }
+
+  /// The device of a token that this service issued.
+  private func deviceFields(_ token: DeviceToken?) -> [Log.Field] {
+    guard let device = token.flatMap(context.sealer.open)?.device else { return [] }
+    return context.fields(of: device)
   }
 
   /// The first digits of the device token in a path. As `DeviceToken.redacted`, for tokens of any kind.
@@ -137,18 +147,18 @@ extension Connection {
   func audit(_ refusal: Refusal, of frame: BinaryFrame, token: DeviceToken?) {
     guard refusal.explanation.concernsTrust else { return }
     audit(.requestRefused, reason: refusal.reason.text.description) {
-      [
-        .text(
-          "explanation",
-          refusal.explanation.text(fields: RequestFields(), directory: context.trust.directory))
-      ] + (frame.identifier.map { [.number("identifier", $0)] } ?? [])
-        + (token.map { [.text("token", $0.redacted)] } ?? [])
+      let explanation = refusal.explanation.text(
+        fields: RequestFields(), directory: context.trust.directory)
+      var known: [Log.Field] = [.text("explanation", explanation)]
+      if let identifier = frame.identifier { known.append(.number("identifier", identifier)) }
+      if let token { known.append(.text("token", token.redacted)) }
+      return known + deviceFields(token)
     }
   }
 
   /// Says why a device's connection was refused or ended.
   func audit(_ event: AuditEvent, device: DeviceID?, reason: String) {
-    audit(event, reason: reason) { [.text("device", device?.text ?? "unknown")] }
+    audit(event, reason: reason) { context.fields(of: device) }
   }
 
   private func audit(_ event: AuditEvent, reason: String, fields: () -> [Log.Field]) {

@@ -61,7 +61,7 @@ extension CourierConnection {
   /// One connect message a connection: several users on one are not supported.
   func refuseSecondConnect() {
     connection.logLimited(.notice, .secondConnect) {
-      [.text("device", device?.key.id.text ?? "unknown")]
+      context.fields(of: device?.key.id)
     }
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, context.wallMilliseconds))
@@ -106,11 +106,13 @@ extension CourierConnection {
       stage = .awaitingFilter
       adviseRenewal()
       context.reportConnected(key, isFirst: isFirst)
-      context.log(
-        .info, "device connected", .text("device", key.id.text),
-        .text("peer", connection.peer.description), .text("protocol", dialect.name.description),
-        .truth("resumed", connection.tls.isResumed),
-        .truth("token_changed", presentedToken != nil && presentedToken != baseToken))
+      context.log.lazily(.info, "device connected") {
+        context.fields(of: key.id) + [
+          .text("peer", connection.peer.description), .text("protocol", dialect.name.description),
+          .truth("resumed", connection.tls.isResumed),
+          .truth("token_changed", presentedToken != nil && presentedToken != baseToken),
+        ]
+      }
     } catch {
       context.logUnreadable(.record, of: key.id, error)
       end(reason: "the service cannot read its store")
@@ -131,12 +133,12 @@ extension CourierConnection {
     else {
       context.ended.count(.takeovers)
       connection.logLimited(.warning, .tooManyTakeovers) {
-        [.text("device", device.key.id.text)]
+        context.fields(of: device.key.id)
       }
       end(reason: "several clients use this device's identity")
       return false
     }
-    context.log(.info, "device took over", .text("device", device.key.id.text))
+    context.log.lazily(.info, "device took over") { context.fields(of: device.key.id) }
     (old?.driver as? CourierConnection)?.displace()
     return true
   }

@@ -34,9 +34,10 @@ extension CourierConnection {
   func end(reason: String) {
     guard stage != .over else { return }
     if let device {
-      context.log(
-        .info, "device connection ends", .text("peer", connection.peer.description),
-        .text("device", device.key.id.text), .text("reason", reason))
+      context.log.lazily(.info, "device connection ends") {
+        [.text("peer", connection.peer.description)] + context.fields(of: device.key.id)
+          + [.text("reason", reason)]
+      }
     } else {
       connection.logLimited(.info, .deviceConnectionEnds) {
         [.text("peer", connection.peer.description), .text("reason", reason)]

@@ -22,7 +22,9 @@ extension CourierConnection {
     self.issuing = issuing
     connection.schedule.deadlineSeconds = context.nowSeconds + UInt64(Limits.enrolmentSeconds)
     connection.watch()
-    ask(.enrolment(code: request.code, name: request.name), request.certificateRequest)
+    ask(
+      .enrolment(code: request.code, name: request.name, tags: request.tags),
+      request.certificateRequest)
   }
 
   private func enrolled(_ issuance: CourierIssuance) {

@@ -168,10 +168,8 @@ final class CourierConnection: ConnectionDriver {
   func fail(_ fault: CourierFault) {
     context.ended.count(.brokenProtocol)
     connection.logLimited(.notice, .deviceBrokeProtocol) {
-      [
-        .text("peer", connection.peer.description),
-        .text("device", device?.key.id.text ?? "unknown"), .text("fault", fault.description),
-      ]
+      [.text("peer", connection.peer.description)] + context.fields(of: device?.key.id)
+        + [.text("fault", fault.description)]
     }
     end(reason: fault.description)
   }

@@ -21,7 +21,7 @@ extension WorkerContext {
   /// Logs the error. The caller decides how to continue.
   func logUnreadable(_ what: Unreadable, of device: DeviceID, _ error: some Error) {
     log.limited(.error, what.kind, atMilliseconds: loop.nowMilliseconds) {
-      [.text("device", device.text), .text("reason", "\(error)")]
+      fields(of: device) + [.text("reason", "\(error)")]
     }
   }
 }

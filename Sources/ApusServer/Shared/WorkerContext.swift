@@ -153,6 +153,13 @@ extension WorkerContext {
   var replays: ReplayGuard { shared.replays }
   var feedback: SharedFeedbackLeases { shared.feedback }
   var audit: AuditLog { shared.audit }
+
+  /// The device and its name, for a line that is written: looking for the name takes a lock.
+  func fields(of device: DeviceID?) -> [Log.Field] {
+    guard let device else { return [.text("device", "unknown")] }
+    let name = shared.labels?.read { $0.name(of: device) }
+    return [.text("device", device.text)] + (name.map { [.text("device_name", $0.text)] } ?? [])
+  }
   var expiries: ExpiryWatch { shared.expiries }
   var enrolment: EnrolmentQueue? { shared.enrolment }
 }

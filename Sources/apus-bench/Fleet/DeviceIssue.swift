@@ -25,7 +25,7 @@ struct DeviceIssue {
       let authority = try CertificateAuthority(certificatePEM: certificate, keyPEM: key)
       let (shared, madeSeconds) = try sharedKey()
       let key = try TLSIdentityKey(PEM: Array(shared.pkcs8PEM.utf8))
-      // The default of `apus device`: certificates that expire soon cause warnings, which would distort the
+      // The default of `apus device add`: certificates that expire soon cause warnings, which would distort the
       // measurement.
       let validity = Validity(now: madeSeconds, days: 730)
       var configuration = TLSClientConfiguration(

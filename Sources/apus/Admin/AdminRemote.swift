@@ -83,17 +83,50 @@ struct AdminRemote {
     _ method: String, _ segments: [String], query: [WebField] = [],
     headers: [WebField] = [], body: JSONValue? = nil
   ) throws(CommandFailure) -> JSONValue {
+    let answer: WebCall.Answer
+    do throws(WebCall.Fault) {
+      answer = try perform(method, segments, query, headers: headers, body)
+    } catch {
+      throw CommandFailure(.unavailable, "\(error)", remedy: Self.remedy(endpoint))
+    }
+    return try read(answer)
+  }
+
+  /// The same; nil if it is the service of the data directory, and none runs there.
+  func askIfRunning(
+    _ method: String, _ segments: [String], query: [WebField] = [], body: JSONValue? = nil
+  ) throws(CommandFailure) -> JSONValue? {
+    guard case .unix = endpoint else {
+      return try ask(method, segments, query: query, body: body)
+    }
+    guard let answer = try? perform(method, segments, query, body) else { return nil }
+    return try read(answer)
+  }
+
+  /// The same; nil if the service does not know what is asked for.
+  func askIfKnown(_ method: String, _ segments: [String]) throws(CommandFailure) -> JSONValue? {
+    let answer: WebCall.Answer
+    do throws(WebCall.Fault) {
+      answer = try perform(method, segments, [], nil)
+    } catch {
+      throw CommandFailure(.unavailable, "\(error)", remedy: Self.remedy(endpoint))
+    }
+    return answer.status == 404 ? nil : try read(answer)
+  }
+
+  private func perform(
+    _ method: String, _ segments: [String], _ query: [WebField],
+    headers: [WebField] = [], _ body: JSONValue?
+  ) throws(WebCall.Fault) -> WebCall.Answer {
     var call = WebCall(endpoint, method, ["v1"] + segments)
     call.query = query
     call.headers = headers
     if let secret { call.headers.append(WebField("authorization", "Bearer \(secret)")) }
     call.body = body?.bytes
-    let answer: WebCall.Answer
-    do throws(WebCall.Fault) {
-      answer = try call.perform()
-    } catch {
-      throw CommandFailure(.unavailable, "\(error)", remedy: Self.remedy(endpoint))
-    }
+    return try call.perform()
+  }
+
+  private func read(_ answer: WebCall.Answer) throws(CommandFailure) -> JSONValue {
     let json = JSONValue(text: String(decoding: answer.body, as: UTF8.self)) ?? .null
     guard 200...299 ~= answer.status else { throw failure(answer.status, json) }
     return json

@@ -138,52 +138,77 @@ extension AdminRemote {
 
   // MARK: Devices and codes
 
-  func device() throws(CommandFailure) {
-    let (retired, approved, rejected) = (
-      invocation.all(ApusOptions.retired), invocation.all(EnrolmentOptions.approve),
-      invocation.all(EnrolmentOptions.reject)
-    )
-    guard retired.isEmpty, approved.isEmpty, rejected.isEmpty else {
-      for device in retired {
+  func device(_ action: DeviceAction, _ operands: [String]) throws(CommandFailure) {
+    switch action {
+    case .list: try DeviceView(invocation).list(operands.first, self)
+    case .show: try DeviceView(invocation).show(operands[0], self)
+    case .add:
+      throw CommandFailure(
+        .usage, "only the service's machine, which has the keys, can issue certificates",
+        remedy: "Run `apus device add` there; all other actions work remotely.")
+    case .set: try setLabels(operands[0])
+    case .retire:
+      for device in operands {
+        let said = try ask("POST", ["devices", device, "retire"])
         show(
-          try ask("POST", ["devices", device.text, "retire"]),
-          "Retired the device \(device.text). The service applies this within a second.\n")
+          said,
+          "Retired the device \(said["retired"]?.string ?? device). The service applies this within "
+            + "a second.\n")
       }
-      for key in approved { try approve(key) }
-      for key in rejected {
+    case .pending: showList(try ask("GET", ["enrolments"]), "enrolments", name: "key")
+    case .approve: for key in try PendingCommand.keys(operands, invocation) { try approve(key) }
+    case .reject:
+      for key in try PendingCommand.keys(operands, invocation) {
         show(
           try ask("POST", ["enrolments", key, "reject"]),
           "Rejected the request \(key). The device is told when it asks again.\n")
       }
-      return
     }
-    guard invocation.isOn(EnrolmentOptions.pending) else {
-      throw CommandFailure(
-        .usage, "only the service's machine, which has the keys, can issue certificates",
-        remedy:
-          "Run `apus device` there; only --pending, --approve, --reject and --retire work remotely."
-      )
-    }
-    showList(try ask("GET", ["enrolments"]), "enrolments", name: "key")
+  }
+
+  private func setLabels(_ device: String) throws(CommandFailure) {
+    let edit = try LabelEdit(invocation)
+    let name: JSONValue? =
+      switch edit.name {
+      case .keep: nil
+      case .remove: .null
+      case .set(let name): .string(name.text)
+      }
+    let said = try ask(
+      "PATCH", ["devices", device],
+      body: .members([
+        "name": name,
+        "add_tags": edit.added.isEmpty ? nil : .strings(edit.added.map(\.text)),
+        "remove_tags": edit.removedKeys.isEmpty ? nil : .strings(edit.removedKeys),
+      ]))
+    let (id, tags) = (said["device"]?.string ?? device, said["tags"]?.array ?? [])
+    let labels = DeviceLabels(
+      name: (said["name"]?.string).flatMap { DeviceName($0) },
+      tags: tags.compactMap(\.string).compactMap { DeviceTag($0) })
+    show(said, "The device \(id) has \(labels?.text ?? "other labels") now.\n")
   }
 
   private func approve(_ key: String) throws(CommandFailure) {
     var pem: String?
-    if let path = invocation[EnrolmentOptions.certificate] {
-      pem = try Process.text(of: path, for: EnrolmentOptions.certificate, invocation)
+    if let path = invocation[DeviceOptions.certificate] {
+      pem = try Process.text(of: path, for: DeviceOptions.certificate, invocation)
     }
-    let isNamed = invocation.isGiven(ApusOptions.deviceName)
     let said = try ask(
       "POST", ["enrolments", key, "approve"],
       body: .members([
         "certificate": pem.map(JSONValue.string),
-        "name": isNamed ? invocation[ApusOptions.deviceName].map(JSONValue.string) : nil,
-        "days": .integer(Int64(invocation.value(ApusOptions.deviceDays))),
+        "name": (invocation[DeviceOptions.name]?.text).map(JSONValue.string),
+        "tags": Self.tags(invocation.all(DeviceOptions.tag)),
+        "days": .integer(Int64(invocation.value(DeviceOptions.days))),
       ]))
     show(
       said,
       "Approved the device \(said["device"]?.string ?? ""). It gets its certificate when it asks "
         + "again.\n")
+  }
+
+  private static func tags(_ tags: [DeviceTag]) -> JSONValue? {
+    tags.isEmpty ? nil : .strings(tags.map(\.text))
   }
 
   func code() throws(CommandFailure) {
@@ -196,12 +221,14 @@ extension AdminRemote {
       let hash = EnrolmentCode(text: bytes.span).map(EnrolmentCodes.hash) ?? text.lowercased()
       return show(
         try ask("DELETE", ["codes", hash]),
-        "Withdrew the code. Devices enrolled with it stay; `apus device --retire` retires one.\n")
+        "Withdrew the code. Devices enrolled with it stay; `apus device retire` retires one.\n")
     }
     let made = try ask(
       "POST", ["codes"],
       body: .members([
-        "name": invocation[EnrolmentOptions.codeName].map(JSONValue.string),
+        "name": (invocation[EnrolmentOptions.codeName]?.text).map(JSONValue.string),
+        "tags": Self.tags(invocation.all(EnrolmentOptions.codeTags)),
+        "own_tags": invocation.isOn(EnrolmentOptions.ownTags) ? .bool(true) : nil,
         "hours": .integer(Int64(invocation.value(EnrolmentOptions.expires))),
         "uses": .integer(Int64(invocation.value(EnrolmentOptions.uses))),
       ]))
@@ -221,19 +248,20 @@ extension AdminRemote {
     guard !invocation.isOn(LogOptions.counts) else {
       return try LogCounts(invocation: invocation).print(self)
     }
-    var (count, position) = try printLines(after: nil)
-    if count == 0, invocation.isGiven(LogOptions.id) {
+    var timeline = LogTimeline(invocation)
+    var (count, position) = try printLines(after: nil, &timeline)
+    if count == 0, invocation.isGiven(LogOptions.id), !timeline.hasRefusals {
       refusals.print(try self.refusals(refusals.query()))
     }
     guard invocation.isOn(LogOptions.follow) else { return }
     while !Process.isInterrupted(afterMilliseconds: 1000) {
-      (count, position) = try printLines(after: position)
+      (count, position) = try printLines(after: position, &timeline)
     }
   }
 
   /// Prints matching lines after a position in the ledger. Returns the number of lines and the end position.
   private func printLines(
-    after position: String?
+    after position: String?, _ timeline: inout LogTimeline
   ) throws(CommandFailure) -> (count: Int, position: String?) {
     let now = Process.nowSeconds * 1000
     func moment(_ option: Option<Moment>) -> JSONValue? {
@@ -246,7 +274,7 @@ extension AdminRemote {
         "id": (invocation[LogOptions.id]?.text).map(JSONValue.string),
         "unique_id": (invocation[LogOptions.uniqueID]?.text).map(JSONValue.string),
         "token": invocation[LogOptions.token].map(JSONValue.string),
-        "device": (invocation[LogOptions.device]?.text).map(JSONValue.string),
+        "device": invocation[LogOptions.device].map(JSONValue.string),
         "topic": invocation[LogOptions.topic].map(JSONValue.string),
         "states": states.isEmpty ? nil : .strings(states.map { "\($0.label)" }.sorted()),
         "since_milliseconds": moment(LogOptions.since),
@@ -254,21 +282,22 @@ extension AdminRemote {
         "after": position.map(JSONValue.string),
         "limit": .integer(Int64(min(invocation.value(LogOptions.limit), Limits.adminPageLines))),
       ]))
-    let lines = said["lines"]?.array ?? []
-    for line in lines {
-      let words = ["time", "state", "topic", "id", "device", "cause"].compactMap {
-        line[$0]?.string
-      }
-      show(line, words.joined(separator: "  ") + "\n")
-    }
-    return (lines.count, said["position"]?.string)
+    let token = invocation[LogOptions.token].map { "\($0.prefix(8).lowercased())…" }
+    let refused =
+      timeline.hasRefusals
+      ? try refusals(
+        timeline.query(device: nil, token: token), device: invocation[LogOptions.device]) : []
+    return (timeline.print(said["lines"]?.array ?? [], refused), said["position"]?.string)
   }
 
-  private func refusals(_ query: RefusalLog.Query) throws(CommandFailure) -> [JSONValue] {
+  private func refusals(
+    _ query: RefusalLog.Query, device: String? = nil
+  ) throws(CommandFailure) -> [JSONValue] {
     let limit = min(invocation.value(LogOptions.limit), Limits.adminPageLines)
     let fields = [
       ("limit", "\(limit)"), ("event", "request.refused"), ("id", query.id?.text),
-      ("topic", query.topic), ("since_milliseconds", query.sinceMilliseconds.map(String.init)),
+      ("topic", query.topic), ("device", device), ("token", query.token),
+      ("since_milliseconds", query.sinceMilliseconds.map(String.init)),
       ("until_milliseconds", query.untilMilliseconds.map(String.init)),
     ]
     let said = try ask(

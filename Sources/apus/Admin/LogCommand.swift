@@ -26,10 +26,14 @@ struct LogCommand {
       return try LogCounts(invocation: invocation).print(log, of: directory, topic: topic(log))
     }
     let query = try query(log)
-    let count = try printLines(log, query)
-    if count == 0, query.id != nil { try refusals.print(directory) }
+    let labels = LabelRegister(directory)
+    var timeline = LogTimeline(invocation)
+    let count = try printLines(log, query, &timeline, labels)
+    if count == 0, query.id != nil, !timeline.hasRefusals { try refusals.print(directory) }
     guard invocation.isOn(LogOptions.follow) else { return }
-    while !Process.isInterrupted(afterMilliseconds: 250) { _ = try printLines(log, query) }
+    while !Process.isInterrupted(afterMilliseconds: 250) {
+      _ = try printLines(log, query, &timeline, labels)
+    }
   }
 
   private func refuseCombinations() throws(CommandFailure) {
@@ -64,7 +68,9 @@ struct LogCommand {
     var query = LedgerQuery()
     query.id = invocation[LogOptions.id]
     query.uniqueID = invocation[LogOptions.uniqueID]
-    query.device = invocation[LogOptions.device]
+    if let text = invocation[LogOptions.device] {
+      query.device = try Operator(invocation).device(text)
+    }
     query.states = Set(invocation.all(LogOptions.state).flatMap { $0 })
     query.topic = try topic(log)
     let now = Process.nowSeconds * 1000
@@ -107,30 +113,33 @@ struct LogCommand {
 
   /// Returns the number of lines.
   private func printLines(
-    _ log: LedgerLog, _ query: LedgerQuery
+    _ log: LedgerLog, _ query: LedgerQuery, _ timeline: inout LogTimeline, _ labels: LabelRegister
   ) throws(CommandFailure) -> Int {
-    let records: [LedgerRecord]
+    let limit = invocation.value(LogOptions.limit)
     do {
-      records = try log.read(query, limit: invocation.value(LogOptions.limit))
+      let names = labels.currentIndex()
+      let lines = try log.read(query, limit: limit).map { json($0, log, names) }
+      let refused =
+        timeline.hasRefusals
+        ? try RefusalLog(DataDirectory(path: invocation.value(ApusOptions.data)))
+          .newest(timeline.query(device: query.device, token: shortToken), limit: limit) : []
+      return timeline.print(lines, refused)
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
-    if invocation.isOn(ApusOptions.json) {
-      for record in records { Output.json(json(record, log)) }
-      return records.count
-    }
-    let rows = records.map { record in
-      let facts = record.event.facts
-      return [
-        Log.timestamp(record.milliseconds), record.event.state.label.description,
-        log.text(facts.topic), facts.id.text, facts.device.text, record.event.causeText,
-      ]
-    }
-    Output.standard(columns(rows))
-    return records.count
   }
 
-  private func json(_ record: LedgerRecord, _ log: LedgerLog) -> JSONValue {
+  /// As the audit log has it.
+  private var shortToken: String? {
+    invocation[LogOptions.token].flatMap { text in
+      let digits = Array(text.utf8)
+      return DeviceToken(hex: digits.span)?.redacted
+    }
+  }
+
+  private func json(
+    _ record: LedgerRecord, _ log: LedgerLog, _ labels: LabelIndex
+  ) -> JSONValue {
     let facts = record.event.facts
     let cause = record.event.causeText
     return .members([
@@ -144,6 +153,7 @@ struct LogCommand {
       "unique_id": facts.uniqueID == NotificationID(high: 0, low: 0)
         ? nil : .string(facts.uniqueID.text),
       "device": .string(facts.device.text),
+      "device_name": (labels.name(of: facts.device)?.text).map(JSONValue.string),
       "token": .string(facts.redactedToken),
       "push_type": facts.pushType.map { .string($0.name.description) },
       "priority": .integer(Int64(facts.priority.rawValue)),
@@ -157,19 +167,4 @@ extension NotificationFacts {
   fileprivate var redactedToken: String {
     DeviceToken(words: (tokenPrefix, 0, 0, 0)).redacted
   }
-}
-
-/// Rows with aligned columns; the last column is not padded.
-private func columns(_ rows: [[String]]) -> String {
-  guard let count = rows.first?.count else { return "" }
-  let widths = (0..<count).map { column in rows.map { $0[column].count }.max() ?? 0 }
-  return rows.map { row in
-    var line = ""
-    for (column, text) in row.enumerated() {
-      let padding = column == count - 1 ? 0 : widths[column] - text.count + 2
-      line += text + String(repeating: " ", count: padding)
-    }
-    while line.last == " " { line.removeLast() }
-    return line + "\n"
-  }.joined()
 }

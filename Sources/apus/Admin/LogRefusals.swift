@@ -30,8 +30,7 @@ struct LogRefusals {
   func print(_ refusals: [JSONValue]) {
     for line in refusals {
       guard !invocation.isOn(ApusOptions.json) else {
-        let state = JSONObject.Member(key: "state", value: .string("Refused"))
-        Output.json(.object(JSONObject([state] + (line.object?.members ?? []))))
+        Output.json(Self.json(line))
         continue
       }
       let reason = "Refused - \(line["reason"]?.string ?? "")"
@@ -39,6 +38,11 @@ struct LogRefusals {
       Output.standard(
         ([line["time"]?.string ?? "", reason] + words).joined(separator: "  ") + "\n")
     }
+  }
+
+  static func json(_ line: JSONValue) -> JSONValue {
+    let state = JSONObject.Member(key: "state", value: .string("Refused"))
+    return .object(JSONObject([state] + (line.object?.members ?? [])))
   }
 
   /// Rejects options that concern accepted notifications.

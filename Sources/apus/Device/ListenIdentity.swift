@@ -67,6 +67,7 @@ struct ListenIdentity: Sendable {
     let authority = String(decoding: try invocation.authorityPEM(), as: UTF8.self)
     let name = invocation[EnrolmentOptions.name] ?? Process.hostName ?? "device"
     let code = invocation[EnrolmentOptions.enroll]
+    let tags = invocation.all(EnrolmentOptions.tags).map(\.text)
     let key: String
     let fingerprint: String
     do {
@@ -87,7 +88,7 @@ struct ListenIdentity: Sendable {
       do {
         let identity = try await PushDevice.enroll(
           host: courier.host, port: courier.port, authorityPEM: authority, code: code, name: name,
-          keyPEM: key,
+          tags: tags, keyPEM: key,
           whilePending: { seconds in
             log(
               .notice, "the operator has not decided yet", .text("key", fingerprint),

@@ -35,6 +35,19 @@ struct DoctorCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let device = invocation[DeviceOptions.examined] {
+      guard invocation.operands.isEmpty else {
+        throw invocation.failure(
+          about: DeviceOptions.examined, "it cannot be combined with HOST:PORT",
+          remedy: "A service elsewhere is named by --admin.")
+      }
+      return try DoctorDevice(invocation).run(device)
+    }
+    if let remote = invocation[AdminOptions.url], invocation.isFlagged(AdminOptions.url) {
+      throw invocation.failure(
+        about: AdminOptions.url, "it has no effect without --device",
+        remedy: "Give \(remote.endpoint.host) and its port for providers as HOST:PORT.")
+    }
     if invocation.operands.isEmpty, !invocation.isGiven(ApusOptions.provider) {
       try examineService()
     }

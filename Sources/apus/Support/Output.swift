@@ -50,3 +50,18 @@ func table(_ rows: [(key: String, value: String)]) -> String {
     "  \(name)\(String(repeating: " ", count: width - name.count))  \(value)\n"
   }.joined()
 }
+
+/// Rows with aligned columns; the last column is not padded.
+func columns(_ rows: [[String]]) -> String {
+  guard let count = rows.first?.count else { return "" }
+  let widths = (0..<count).map { column in rows.map { $0[column].count }.max() ?? 0 }
+  return rows.map { row in
+    var line = ""
+    for (column, text) in row.enumerated() {
+      let padding = column == count - 1 ? 0 : widths[column] - text.count + 2
+      line += text + String(repeating: " ", count: padding)
+    }
+    while line.last == " " { line.removeLast() }
+    return line + "\n"
+  }.joined()
+}

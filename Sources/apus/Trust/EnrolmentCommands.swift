@@ -40,9 +40,11 @@ struct CodeCommand {
   private func make(_ directory: DataDirectory) throws {
     let now = Process.nowSeconds
     let record = EnrolmentCodes.Record(
-      name: invocation[EnrolmentOptions.codeName], madeSeconds: now,
+      name: invocation[EnrolmentOptions.codeName]?.text, madeSeconds: now,
       expiresSeconds: now + Int64(invocation.value(EnrolmentOptions.expires)) * 3600,
-      uses: invocation.value(EnrolmentOptions.uses))
+      uses: invocation.value(EnrolmentOptions.uses),
+      tags: invocation.all(EnrolmentOptions.codeTags),
+      allowsOwnTags: invocation.isOn(EnrolmentOptions.ownTags))
     let code = try directory.enrolmentCodes.make(record)
     directory.record(
       .codeMade, "code \(EnrolmentCodes.hash(code).prefix(16))", .number("uses", record.uses))
@@ -67,15 +69,17 @@ struct CodeCommand {
     for (hash, record, used) in try codes.all() {
       let state =
         used >= record.uses ? "used up" : now >= record.expiresSeconds ? "expired" : "good"
+      let labels = ([record.name ?? ""] + record.tags.map(\.text)).joined(separator: " ")
       Report(
         fields: [
           "sha256": .string(hash), "name": record.name.map(JSONValue.string),
+          "tags": .strings(record.tags.map(\.text)), "own_tags": .bool(record.allowsOwnTags),
           "made": .integer(record.madeSeconds), "expires": .integer(record.expiresSeconds),
           "uses": .integer(Int64(record.uses)), "used": .integer(Int64(used)),
           "state": .string(state),
         ],
         text: "\(hash.prefix(16))  \(state), \(used) of \(record.uses) used, until "
-          + "\(Log.timestamp(record.expiresSeconds * 1000))  \(record.name ?? "")\n"
+          + "\(Log.timestamp(record.expiresSeconds * 1000))  \(labels)\n"
       ).print(invocation)
     }
   }
@@ -104,7 +108,7 @@ struct CodeCommand {
     Report(
       fields: ["withdrawn": .string(hash)],
       text:
-        "Withdrew the code. Devices enrolled with it stay; `apus device --retire` retires one.\n"
+        "Withdrew the code. Devices enrolled with it stay; `apus device retire` retires one.\n"
     ).print(invocation)
   }
 }
@@ -115,49 +119,49 @@ struct PendingCommand {
 
   init(_ invocation: Invocation) { self.invocation = invocation }
 
-  /// Returns false if the options do not concern pending requests.
-  func run(_ directory: DataDirectory) throws(CommandFailure) -> Bool {
-    let approved = invocation.all(EnrolmentOptions.approve)
-    let rejected = invocation.all(EnrolmentOptions.reject)
-    if approved.count != 1, invocation.isGiven(EnrolmentOptions.certificate) {
-      throw invocation.failure(
-        about: EnrolmentOptions.certificate,
-        approved.isEmpty
-          ? "it has no effect without --approve"
-          : "it works with only one --approve")
-    }
-    if !approved.isEmpty, !rejected.isEmpty {
-      throw invocation.failure(
-        about: EnrolmentOptions.reject, "it cannot be combined with --approve",
-        remedy: "Leave one of them out.")
-    }
+  func run(_ action: DeviceAction, _ keys: [String]) throws(CommandFailure) {
+    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    let keys = try Self.keys(keys, invocation)
     do {
-      if !approved.isEmpty {
-        for key in approved { try approve(key, directory) }
-      } else if !rejected.isEmpty {
-        for key in rejected { try reject(key, directory) }
-      } else if invocation.isOn(EnrolmentOptions.pending) {
-        try directory.requireProvisioned()
-        for request in try directory.pendingEnrolments.all() { list(request, directory) }
-      } else {
-        return false
+      try directory.requireProvisioned()
+      switch action {
+      case .approve: for key in keys { try approve(key, directory) }
+      case .reject: for key in keys { try reject(key, directory) }
+      default: for request in try directory.pendingEnrolments.all() { list(request, directory) }
       }
     } catch let failure as CommandFailure {
       throw failure
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
-    return true
+  }
+
+  /// The beginnings of SHA-256, in lower case.
+  static func keys(
+    _ operands: [String], _ invocation: Invocation
+  ) throws(CommandFailure) -> [String] {
+    for text in operands
+    where !(8...64 ~= text.utf8.count && text.utf8.allSatisfy { hexValue($0) != nil }) {
+      throw CommandFailure(
+        .usage, "\"\(text)\" is not 8 to 64 hexadecimal digits",
+        remedy: "`apus device pending` shows the keys.")
+    }
+    for option in [DeviceOptions.certificate.description, DeviceOptions.name.description]
+    where operands.count > 1 && invocation.isFlagged(option) {
+      throw CommandFailure(
+        .usage, "\(option.flag) works with only one KEY", remedy: "Approve one after the other.")
+    }
+    return operands.map { $0.lowercased() }
   }
 
   private func approve(_ key: String, _ directory: DataDirectory) throws {
-    let pem = try invocation[EnrolmentOptions.certificate].map { path in
-      try Process.text(of: path, for: EnrolmentOptions.certificate, invocation)
+    let pem = try invocation[DeviceOptions.certificate].map { path in
+      try Process.text(of: path, for: DeviceOptions.certificate, invocation)
     }
-    let isNamed = invocation.isGiven(ApusOptions.deviceName)
     let (request, certificate) = try directory.approveEnrolment(
-      key, certificatePEM: pem, name: isNamed ? invocation[ApusOptions.deviceName] : nil,
-      nowSeconds: Process.nowSeconds, days: invocation.value(ApusOptions.deviceDays))
+      key, certificatePEM: pem, name: invocation[DeviceOptions.name]?.text,
+      tags: invocation.all(DeviceOptions.tag),
+      nowSeconds: Process.nowSeconds, days: invocation.value(DeviceOptions.days))
     directory.record(
       .enrolmentApproved, "device \(request.device.text)",
       .text("sha256", certificate.fingerprint.hex))
@@ -194,6 +198,7 @@ struct PendingCommand {
     Report(
       fields: [
         "key": .string(request.key), "state": .string(state), "name": .string(request.name),
+        "tags": .strings(request.tags.map(\.text)),
         "address": .string(request.address), "since": .integer(request.seconds),
         "device_id": .string(request.device.text), "renewal": .bool(request.isRenewal),
         "code": .bool(request.hasCode), "request_file": .string(file),
@@ -201,7 +206,9 @@ struct PendingCommand {
       text: """
         \(request.key)
         \(table([
-          "state": state, "name": request.name, "address": request.address,
+          "state": state, "name": request.name,
+          "tags": request.tags.isEmpty ? "-" : request.tags.map(\.text).joined(separator: " "),
+          "address": request.address,
           "since": Log.timestamp(request.seconds * 1000), "device": request.device.text,
           "came": request.origin.rawValue,
           "request": file,

@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusCore
 import ApusDirectory
+import ApusModel
 import ApusWire
 import Glibc
 
@@ -58,6 +59,28 @@ struct Operator {
       throw failure
     }
     return sections[0]
+  }
+
+  /// The device with that id or that name.
+  func device(_ text: String) throws(CommandFailure) -> DeviceID {
+    if let id = DeviceID(text: text) { return id }
+    let labels = try attempt { try LabelRegister(reading: directory) }
+    guard let device = labels.index.device(called: text) else {
+      throw CommandFailure(
+        .configuration, "no device has the id or the name \"\(text)\"",
+        remedy: "An id has 16 hexadecimal digits. `apus device list` shows ids and names.")
+    }
+    return device
+  }
+
+  /// When each retired device was retired, Unix seconds.
+  func retiredDevices() throws(CommandFailure) -> [DeviceID: Int64] {
+    var retired: [DeviceID: Int64] = [:]
+    for section in try sections("retired") {
+      guard let device = DeviceID(text: section.name) else { continue }
+      retired[device] = section["since"].flatMap { Int64($0) } ?? 0
+    }
+    return retired
   }
 
   /// The named team, or the only one.

@@ -62,26 +62,26 @@ struct RequestCommand {
     try hand(certificate, name: names[0], "server \(names.joined(separator: ", "))", [])
   }
 
-  /// False where the command is about a key that is made here.
-  func device(name: String) throws(CommandFailure) -> Bool {
+  /// The device's id; nil where the command is about a key that is made here.
+  func device(name: String) throws(CommandFailure) -> DeviceID? {
     let device = DeviceID(randomID().high)
-    if let request = try request(besides: ApusOptions.rsaBits) {
+    if let request = try request(besides: DeviceOptions.rsaBits) {
       let certificate = try user.attempt {
         _ = try directory.issuer(.devices)
         return try directory.issueDevice(
           device, name: name, to: request.publicKey, nowSeconds: Process.nowSeconds,
-          days: invocation.value(ApusOptions.deviceDays))
+          days: invocation.value(DeviceOptions.days))
       }
       try hand(
         certificate, name: "device-\(device.text)", "device \(device.text)",
         [("device_id", device.text)])
-      return true
+      return device
     }
-    guard let file = invocation[TrustOptions.requestOut] else { return false }
+    guard let file = invocation[TrustOptions.requestOut] else { return nil }
     try ask(
-      .device(device, name: name), name: "device-\(device.text)", rsaBits: ApusOptions.rsaBits,
+      .device(device, name: name), name: "device-\(device.text)", rsaBits: DeviceOptions.rsaBits,
       file, "the device \(device.text)")
-    return true
+    return device
   }
 
   /// The given request, with its signature checked; nil if none is given.

@@ -255,7 +255,7 @@ struct RotateCommand {
       } catch let refusal as DevicesWithoutCertificate {
         throw invocation.failure(
           .failed, about: TrustOptions.finish, "\(refusal)",
-          remedy: "\(DevicesWithoutCertificate.remedy) (apus device --retire), or give --force.")
+          remedy: "\(DevicesWithoutCertificate.remedy) (apus device retire), or give --force.")
       }
     }
   }

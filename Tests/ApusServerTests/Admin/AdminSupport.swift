@@ -55,10 +55,10 @@ struct AdminBench {
     let view = try ServiceView(
       settings: AdminConfiguration(hasSocket: true, version: "1.2.3"), directory: directory.data,
       service: IdleService(), store: MemoryStore(),
-      jobs: JobService(directory.data, log: log), labels: LabelRegister(directory.data),
-      expiries: ExpiryWatch(log: log),
-      certificates: ServerCertificates([], log: log), audit: audit, log: log,
-      state: AdminState(trust), identity: DirectoryIdentity(directory.data.path),
+      jobs: JobService(directory.data, log: log), expiries: ExpiryWatch(log: log),
+      certificates: ServerCertificates([], log: log), audit: audit,
+      labels: LabelRegister(directory.data), log: log, state: AdminState(trust),
+      identity: DirectoryIdentity(directory.data.path),
       startedMilliseconds: 1_700_000_000_000)
     api = AdminAPI(view: view, gate: AdminGate(directory.data, audit: audit, log: log))
   }

@@ -39,7 +39,7 @@ class Serving:
     def add_device(self):
         """Connects another device; returns its token and its process."""
         self.devices += 1
-        identity = self.say("device", "--name", f"device-{self.devices}")
+        identity = self.say("device", "add", "--name", f"device-{self.devices}")
         tokens = pathlib.Path(self.folder.name, f"token-{self.devices}")
         port = self.ready["courier"][0].rpartition(":")[2]
         keys = ["--certificate", identity["certificate_file"], "--key", identity["key_file"]]

@@ -7,6 +7,7 @@ import enum
 import logging
 import os
 import pathlib
+from collections.abc import Sequence
 
 from . import messages
 from .backoff import Backoff
@@ -43,10 +44,16 @@ class EnrolmentRefused(Exception):
 
 
 async def enrol(
-    service: Service, path: str | os.PathLike[str], *, code: str | None = None, name: str | None = None
+    service: Service,
+    path: str | os.PathLike[str],
+    *,
+    code: str | None = None,
+    name: str | None = None,
+    tags: Sequence[str] = (),
 ) -> Identity:
     """Asks for a certificate until the service issues or refuses one, and stores it with its key at `path`.
 
+    `tags` are up to 16 of the form KEY=VALUE or KEY, which the service keeps if the code or the operator allows it.
     Without a code the operator decides, which may take days; cancelling is safe. The key is kept in a file beside
     `path` until then, because only the same key gets the certificate again if an answer was lost.
     """
@@ -61,7 +68,7 @@ async def enrol(
     while True:
         wait = backoff.after_end(None)
         try:
-            answer = await _ask(service, messages.enrolment_request(code, certificate_request(key), name))
+            answer = await _ask(service, messages.enrolment_request(code, certificate_request(key), name, tags))
         except Ended as end:
             _log.warning("%s: no answer to the enrolment: %s", service, end)
         else:

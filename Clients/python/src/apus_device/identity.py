@@ -77,7 +77,7 @@ class Identity:
     def join(
         cls, path: str | os.PathLike[str], certificate: str | os.PathLike[str], key: str | os.PathLike[str]
     ) -> Identity:
-        """Makes the file of two PEM files, such as those that `apus device` issues."""
+        """Makes the file of two PEM files, such as those that `apus device add` issues."""
         write_private(
             pathlib.Path(path), pathlib.Path(key).read_bytes() + pathlib.Path(certificate).read_bytes())
         return cls(path)

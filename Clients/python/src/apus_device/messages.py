@@ -101,11 +101,12 @@ def set_state(state: int) -> bytes:
     return encode(0x14, [(1, bytes([state])), (2, (0x7FFFFFFF).to_bytes(4, "big"))])
 
 
-def enrolment_request(code: str | None, request: bytes, name: str | None) -> bytes:
+def enrolment_request(code: str | None, request: bytes, name: str | None, tags: Sequence[str] = ()) -> bytes:
     fields = [] if code is None else [(0x40, code.encode())]
     fields.append((0x41, request))
     if name is not None:
         fields.append((0x42, name.encode()))
+    fields += [(0x43, tag.encode()) for tag in tags]
     return encode(0x81, fields)
 
 
