@@ -66,6 +66,9 @@ static const unsigned char dev_js[] = {
 #embed "../ApusConsole/Assets/dev.js"
 };
 
+static const unsigned char device_js[] = {
+#embed "../ApusConsole/Assets/device.js"
+};
 static const unsigned char devices_js[] = {
 #embed "../ApusConsole/Assets/devices.js"
 };
@@ -190,6 +193,7 @@ static const embedded_file console[] = {
   FILE_OF("chart.js", chart_js),
   FILE_OF("compose.js", compose_js),
   FILE_OF("dev.js", dev_js),
+  FILE_OF("device.js", device_js),
   FILE_OF("devices.js", devices_js),
   FILE_OF("dom.js", dom_js),
   FILE_OF("effects.js", effects_js),

@@ -23,8 +23,12 @@ export function asked(text) {
   if (/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text)) return { id: text }
   if (/^[\da-f]{64}$/i.test(text)) return { token: text }
   if (/^[\da-f]{16}$/i.test(text)) return { device: text }
-  return { topic: text }
+  // A topic has dots; anything else is a device's name.
+  return text.includes('.') ? { topic: text } : { device: text }
 }
+
+/** The device of a line. */
+const named = (line) => (line.device_name ? plain(line.device_name) : h('code', {}, line.device))
 
 const link = (id) => h('a', { href: `#/ledger/${segment(id)}`, title: id }, h('code', {}, `${id.slice(0, 8)}…`))
 
@@ -38,7 +42,7 @@ export class Ledger extends Pane {
     this.until = h('input', { type: 'datetime-local', step: '1' })
     this.found = h('div', { class: 'column' })
     this.add(h('div', { class: 'search' }, inlineForm(() => this.#search(), 'Search',
-      field('apns-id, apns-unique-id, token, device or topic', this.text), field('State', this.states),
+      field('apns-id, token, device or topic', this.text), field('State', this.states),
       field(`From (${zoneName()})`, this.since), field(`Before (${zoneName()})`, this.until))), this.found)
   }
 
@@ -137,7 +141,7 @@ export class Ledger extends Pane {
           when(line.milliseconds), [h('span', { class: `mark ${this.#style(line.state)}` }, line.state), ' ',
             line.cause && h('span', { class: 'muted' }, literal(line.cause))],
           plain(line.topic), line.push_type,
-          h('a', { href: `#/devices/${segment(line.device)}` }, h('code', {}, line.device)), link(line.id),
+          h('a', { href: `#/devices/${segment(line.device)}` }, named(line)), link(line.id),
         ]), { empty: 'Nothing matches.', className: 'log' }))
   }
 
@@ -157,7 +161,7 @@ export class Ledger extends Pane {
           ['apns-id', h('code', {}, first.id)], ['apns-unique-id', first.unique_id && h('code', {}, first.unique_id)],
           ['Topic', plain(first.topic)], ['Environment', first.environment], ['Push type', first.push_type],
           ['Priority', first.priority], ['Interface', first.interface === 'binary' ? 'binary' : 'HTTP/2'],
-          ['Device', h('a', { href: `#/devices/${segment(first.device)}` }, h('code', {}, first.device))],
+          ['Device', h('a', { href: `#/devices/${segment(first.device)}` }, named(first))],
           ['Token', first.token && h('code', {}, first.token)],
           ['Since', when(first.milliseconds)],
         ])))

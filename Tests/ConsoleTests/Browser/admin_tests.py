@@ -72,6 +72,10 @@ class SignIn(AdminCase):
             offered[view] = browser.run("""return [...document.querySelectorAll('main button')]
               .filter((one) => one.offsetParent).map((one) => one.textContent)""")
         self.assertEqual(offered, {"keys": [], "certificates": [], "apps": [], "devices": ["Search", "More"]})
+        browser.click("a", "reader 5")
+        self.expect("192.0.2.7:40112")
+        self.assertEqual(browser.run("""return [...document.querySelectorAll('main button')]
+          .filter((one) => one.offsetParent).map((one) => one.textContent)"""), [])
 
 
 class Overview(AdminCase):
@@ -181,15 +185,51 @@ class Changes(AdminCase):
         browser.click("button", "More")
         browser.wait("document.querySelectorAll('[aria-label=\"More devices\"] tbody tr').length === 25")
         browser.type("input[type=search]", "0000000000000005\n")
-        browser.wait("document.querySelectorAll('main .rows a').length === 1")
+        browser.wait("document.querySelectorAll('main .rows th a').length === 1")
         browser.click("a", "0000000000000005")
-        for words in ["192.0.2.7:40112", "low power", "com.example.app.voip", "non waking"]:
+        for words in ["192.0.2.7:40112", "low power", "com.example.app.voip", "non waking", "reader 5 <img"]:
             self.expect(words)
         browser.click("button", "Retire")
         browser.accept()
         self.expect("retired")
         browser.press("Escape")
         browser.wait("location.hash === '#/devices'")
+
+    def test_names_and_tags(self):
+        browser = self.show("devices")
+        browser.type("[list=known-tags]", "floor=1\n")
+        browser.wait("location.hash === '#/devices/tag/floor%3D1'")
+        browser.wait("document.querySelectorAll('table[aria-label=Devices] tbody tr').length === 25")
+        self.assertEqual(browser.run("return document.querySelector('#known-tags option').value"), "floor=0")
+        browser.click("a", "0000000000000001")
+        self.expect("floor=1", ".tools")
+        browser.type("input", "kitchen", "Name")
+        browser.type("input", "floor=1 room=north", "Tags, separated by spaces")
+        browser.click("button", "Save")
+        self.expect("kitchen", "#device-title")
+        self.assertEqual(self.call_of("PATCH", "devices/0000000000000001"),
+                         {"name": "kitchen", "add_tags": ["floor=1", "room=north"], "remove_tags": []})
+        browser.type("input", "taken", "Name")
+        browser.type("input", "room=north", "Tags, separated by spaces")
+        self.expected_complaints += ["409"]
+        browser.click("button", "Save")
+        self.expect('has the name "taken"', "[role=alert]")
+        self.assertEqual(self.call_of("PATCH", "devices/0000000000000001")["remove_tags"], ["floor"])
+
+    def test_send_to_device(self):
+        browser = self.show("devices/0000000000000004")
+        browser.type("input", "Dinner", "Title")
+        browser.click("button", "Send to this device")
+        self.expect("Accepted", "#device-answer")
+        body = self.call_of("POST", "notifications")
+        self.assertEqual(body["device"], "0000000000000004")
+        self.assertEqual((body["topic"], body["environment"]), (TOPIC, "production"))
+        self.assertEqual(body["payload"]["aps"]["alert"]["title"], "Dinner")
+        self.expect("Stored - Device Offline", "[aria-label='Notifications of the device']")
+        # What happens to it is shown as it happens.
+        with self.world.lock:
+            self.world.lines.append({**self.world.lines[-1], "state": "Delivered to Device (From Storage)"})
+        self.expect("Delivered to Device (From Storage)", "[aria-label='Notifications of the device']")
 
     def test_enrolments(self):
         browser = self.show("devices")
@@ -338,10 +378,13 @@ class Everywhere(AdminCase):
         """On a phone nothing is wider than the screen, and each view can be left."""
         browser = self.show()
         browser.size(360, 740)
-        for name in VIEWS:
-            browser.run("location.hash = arguments[0]", f"/{name}")
+        for path in [*VIEWS, "devices/0000000000000005"]:
+            name = path.split("/")[0]
+            browser.run("location.hash = arguments[0]", f"/{path}")
             browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
             browser.wait("document.querySelector('main h1')")
+            if path != name:
+                self.expect("192.0.2.7:40112")
             wide = browser.run("""const main = document.querySelector('main')
               return main.scrollWidth > main.clientWidth ? main.scrollWidth : 0""")
             self.assertEqual(wide, 0, name)

@@ -45,6 +45,8 @@ def device(number, connected=True):
         one.update(address="192.0.2.7:40112", power="low_power", in_flight=1, waiting=0)
     return {
         "device": f"{number:016X}",
+        **({"name": f"reader {number} " + MARKUP} if number % 5 == 0 else {}),
+        "tags": [f"floor={number % 4}"],
         "connected": connected,
         "stored_notifications": number % 3,
         "last_seen": one["last_seen"],
@@ -94,6 +96,7 @@ class World:
             }
         ]
         self.codes = []
+        self.jobs = {}
         self.lines = []
         self.refused = []
         self.audit = []

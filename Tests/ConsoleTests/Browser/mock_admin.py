@@ -5,6 +5,7 @@
 """
 
 import argparse
+import collections
 import json
 import threading
 import time
@@ -77,10 +78,19 @@ class Handler(mock_service.Handler):
                 one
                 for id, one in sorted(world.devices.items())
                 if id > after
-                and (id.startswith(text.upper()) or text in str(one["environments"][0]["topics"]))
+                and query.get("tag", one["tags"][0]) in one["tags"]
+                and (id.startswith(text.upper()) or text in one.get("name", "") + str(one["environments"][0]["topics"]))
             ]
             more = {"next": found[limit - 1]["device"]} if len(found) > limit else {}
             return {"devices": found[:limit], **more}
+        if name == "tags":
+            tags = collections.Counter(tag for one in world.devices.values() for tag in one["tags"])
+            return {"tags": [{"tag": tag, "devices": number} for tag, number in sorted(tags.items())]}
+        if name == "jobs":
+            # The first look finds it running.
+            job = world.jobs[rest[0]]
+            world.jobs[rest[0]] = {**job, "ended": stamp(time.time()), "outcomes": {"accepted": 1, "no_app": 0}}
+            return job
         if name == "history":
             step = int(query.get("step_seconds", 10))
             return {"step_seconds": step, "samples": world.history(int(query["since_milliseconds"]), step)}
@@ -118,6 +128,11 @@ class Handler(mock_service.Handler):
 
     def change(self, world, name, rest, body):
         world.note(f"{name}.{self.command.lower()}", rest[0] if rest else "")
+        if name == "notifications" and "device" in body:
+            job = {"job": identity(), "outcomes": {"accepted": 0, "no_app": 0}}
+            world.jobs[job["job"]] = job
+            world.push(body["device"], states=("Received by APNs", "Stored - Device Offline"))
+            return job
         if name == "notifications":
             if body["token"] == "0" * 64:
                 return {
@@ -147,6 +162,12 @@ class Handler(mock_service.Handler):
             world.revoked.append(rest[0])
         elif name == "webhooks":
             return self.change_webhook(rest, body)
+        elif name == "devices" and self.command == "PATCH":
+            if body["name"] == "taken":
+                raise Refusal(409, "conflict", 'the device 0000000000000001 has the name "taken"')
+            one = world.devices[rest[0]]
+            kept = [tag for tag in one["tags"] if tag.split("=")[0] not in body["remove_tags"]]
+            one.update(name=body["name"], tags=sorted({*kept, *body["add_tags"]}))
         elif name == "devices":
             world.devices[rest[0]].update(retired=stamp(time.time()), connected=False)
         elif name == "enrolments":
