@@ -15,6 +15,8 @@ const stateOf = (device) => h('span', {
   class: `badge ${device.retired ? 'bad' : device.connected ? 'good' : ''}`,
 }, device.retired ? 'retired' : device.connected ? 'connected' : 'offline')
 
+const tagsOf = ({ tags }) => tags?.length ? plain(tags.join(', ')) : null
+
 const topicsOf = (device) =>
   [...new Set((device.environments ?? []).flatMap(({ topics }) => topics ?? []).map(({ topic }) => topic))]
 
@@ -23,11 +25,11 @@ export class Fleet extends Pane {
     super('Devices')
     this.go = go
     this.search = h('input', { type: 'search', autocomplete: 'off', spellcheck: 'false',
-      placeholder: '8F3A or com.example.app' })
+      placeholder: 'kitchen, floor=2 or 8F3A' })
     this.list = h('div', { class: 'column' })
     this.enrolments = new Enrolments(this)
     this.all = h('div', { class: 'column' }, this.enrolments.asking,
-      inlineForm(() => this.load(), 'Search', field('Beginning of the id, or topic', this.search)),
+      inlineForm(() => this.load(), 'Search', field('Name, tag, topic, or beginning of the id', this.search)),
       this.list, this.enrolments.element)
     this.one = h('div', { class: 'column' })
     this.add(this.all, this.one)
@@ -61,8 +63,9 @@ export class Fleet extends Pane {
     if (after == null) fill(this.list)
     if (devices.length || after == null) {
       this.list.append(table(after == null ? 'Devices' : 'More devices',
-        ['Device', 'State', 'Environments', 'Topics', 'Stored', 'Last seen'], devices.map((device) => [
-          h('a', { href: `#/devices/${segment(device.device)}` }, h('code', {}, device.device)), stateOf(device),
+        ['Device', 'Name', 'Tags', 'State', 'Environments', 'Topics', 'Stored', 'Last seen'], devices.map((device) => [
+          h('a', { href: `#/devices/${segment(device.device)}` }, h('code', {}, device.device)),
+          device.name && plain(device.name), tagsOf(device), stateOf(device),
           (device.environments ?? []).map(({ environment }) => environment).join(', '),
           plain(topicsOf(device).join(', ')), count(device.stored_notifications), when(device.last_seen),
         ]), { empty: next ? 'No matches on this page.' : 'No devices.' }))
@@ -86,7 +89,8 @@ export class Fleet extends Pane {
       h('div', { class: 'tools' }, h('h2', { id: 'device-title' }, h('code', {}, device.device)), stateOf(device),
         !device.retired && button('Retire', () => this.#retire(id), { class: 'danger', data: { needs: 'operate' } }),
         h('a', { href: `#/ledger/${segment(id)}` }, 'Notifications')),
-      facts([['Stored', count(device.stored_notifications)], ['Last seen', when(device.last_seen)],
+      facts([['Name', device.name && plain(device.name)], ['Tags', tagsOf(device)],
+        ['Stored', count(device.stored_notifications)], ['Last seen', when(device.last_seen)],
         ['Retired', when(device.retired)]]),
       h('div', { class: 'halves' }, (device.environments ?? []).map((one) => this.#environment(one))))
     if (hadFocus) this.one.querySelector('.danger, a')?.focus()

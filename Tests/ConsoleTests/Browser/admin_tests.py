@@ -182,8 +182,10 @@ class Changes(AdminCase):
         browser.wait("document.querySelectorAll('[aria-label=\"More devices\"] tbody tr').length === 25")
         browser.type("input[type=search]", "0000000000000005\n")
         browser.wait("document.querySelectorAll('main .rows a').length === 1")
+        for words in ["kitchen <img", "floor=2, kiosk"]:
+            self.expect(words, "table[aria-label=Devices]")
         browser.click("a", "0000000000000005")
-        for words in ["192.0.2.7:40112", "low power", "com.example.app.voip", "non waking"]:
+        for words in ["kitchen <img", "floor=2, kiosk", "192.0.2.7:40112", "low power", TOPIC + ".voip", "non waking"]:
             self.expect(words)
         browser.click("button", "Retire")
         browser.accept()

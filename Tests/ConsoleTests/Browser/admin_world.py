@@ -45,6 +45,7 @@ def device(number, connected=True):
         one.update(address="192.0.2.7:40112", power="low_power", in_flight=1, waiting=0)
     return {
         "device": f"{number:016X}",
+        **({"name": f"kitchen {MARKUP}", "tags": ["floor=2", "kiosk"]} if number == 5 else {"tags": []}),
         "connected": connected,
         "stored_notifications": number % 3,
         "last_seen": one["last_seen"],
