@@ -26,6 +26,8 @@ export function asked(text) {
   return { topic: text }
 }
 
+const deviceLink = ({ device, device_name: name }) => h('a', { href: `#/devices/${segment(device)}` },
+  h('code', {}, device), name && [' ', plain(name)])
 const link = (id) => h('a', { href: `#/ledger/${segment(id)}`, title: id }, h('code', {}, `${id.slice(0, 8)}…`))
 
 export class Ledger extends Pane {
@@ -137,7 +139,7 @@ export class Ledger extends Pane {
           when(line.milliseconds), [h('span', { class: `mark ${this.#style(line.state)}` }, line.state), ' ',
             line.cause && h('span', { class: 'muted' }, literal(line.cause))],
           plain(line.topic), line.push_type,
-          h('a', { href: `#/devices/${segment(line.device)}` }, h('code', {}, line.device)), link(line.id),
+          deviceLink(line), link(line.id),
         ]), { empty: 'Nothing matches.', className: 'log' }))
   }
 
@@ -157,7 +159,7 @@ export class Ledger extends Pane {
           ['apns-id', h('code', {}, first.id)], ['apns-unique-id', first.unique_id && h('code', {}, first.unique_id)],
           ['Topic', plain(first.topic)], ['Environment', first.environment], ['Push type', first.push_type],
           ['Priority', first.priority], ['Interface', first.interface === 'binary' ? 'binary' : 'HTTP/2'],
-          ['Device', h('a', { href: `#/devices/${segment(first.device)}` }, h('code', {}, first.device))],
+          ['Device', deviceLink(first)],
           ['Token', first.token && h('code', {}, first.token)],
           ['Since', when(first.milliseconds)],
         ])))
