@@ -27,9 +27,8 @@ export function asked(text) {
   return text.includes('.') ? { topic: text } : { device: text }
 }
 
-/** The device of a line. */
-const named = (line) => (line.device_name ? plain(line.device_name) : h('code', {}, line.device))
-
+const deviceLink = ({ device, device_name: name }) => h('a', { href: `#/devices/${segment(device)}` },
+  h('code', {}, device), name && [' ', plain(name)])
 const link = (id) => h('a', { href: `#/ledger/${segment(id)}`, title: id }, h('code', {}, `${id.slice(0, 8)}…`))
 
 export class Ledger extends Pane {
@@ -113,8 +112,8 @@ export class Ledger extends Pane {
     let lines = await search(what)
     // The service's own id has the same form.
     if (what.id && lines.length === 0) lines = await search({ unique_id: what.id })
-    // Rejected requests are recorded without devices and full tokens.
-    const { entries } = what.token || what.device || states ? { entries: [] }
+    // Rejected requests are recorded without full tokens.
+    const { entries } = what.token || states ? { entries: [] }
       : await get(`/refusals${query({ ...what, ...times, limit: 50 })}`)
     // The user has opened another address meanwhile.
     if (!this.parts || text !== (this.parts[0]?.trim() ?? '')) return
@@ -128,7 +127,7 @@ export class Ledger extends Pane {
   #draw(what, states, lines, entries, unknown) {
     fill(this.found, unknown && h('p', { class: 'callout bad', role: 'alert' }, unknown),
       what.id ? this.#notifications(lines) : !unknown && this.#lines(lines),
-      (entries.length > 0 || !what.id) && !(what.token || what.device || states) && this.#refusals(entries),
+      (entries.length > 0 || !what.id) && !(what.token || states) && this.#refusals(entries),
       what.id && lines.length === 0 && entries.length === 0 && h('p', { class: 'empty' },
         'Not found in the ledger or the rejected requests.'))
   }
@@ -141,7 +140,7 @@ export class Ledger extends Pane {
           when(line.milliseconds), [h('span', { class: `mark ${this.#style(line.state)}` }, line.state), ' ',
             line.cause && h('span', { class: 'muted' }, literal(line.cause))],
           plain(line.topic), line.push_type,
-          h('a', { href: `#/devices/${segment(line.device)}` }, named(line)), link(line.id),
+          deviceLink(line), link(line.id),
         ]), { empty: 'Nothing matches.', className: 'log' }))
   }
 
@@ -161,7 +160,7 @@ export class Ledger extends Pane {
           ['apns-id', h('code', {}, first.id)], ['apns-unique-id', first.unique_id && h('code', {}, first.unique_id)],
           ['Topic', plain(first.topic)], ['Environment', first.environment], ['Push type', first.push_type],
           ['Priority', first.priority], ['Interface', first.interface === 'binary' ? 'binary' : 'HTTP/2'],
-          ['Device', h('a', { href: `#/devices/${segment(first.device)}` }, named(first))],
+          ['Device', deviceLink(first)],
           ['Token', first.token && h('code', {}, first.token)],
           ['Since', when(first.milliseconds)],
         ])))

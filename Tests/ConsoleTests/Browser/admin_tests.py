@@ -322,6 +322,7 @@ class Ledger(AdminCase):
         browser.choose("select", "Delivered to Device", "State")
         browser.type("input[type=search]", f"{2:016X}\n")
         browser.wait("document.querySelectorAll('[aria-label=\"Lines of the ledger\"] tbody tr').length === 8")
+        self.expect(f"{2:016X} hall", "[aria-label='Lines of the ledger']")
         browser.click("[aria-label='Lines of the ledger'] td:last-child a")
         self.expect("apns-unique-id")
         self.expect("+14 ms", ".way")

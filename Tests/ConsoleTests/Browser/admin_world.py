@@ -135,6 +135,7 @@ class World:
                     "topic": TOPIC,
                     "environment": "production",
                     "device": to,
+                    **({"device_name": "hall"} if to == f"{2:016X}" else {}),
                     "token": "0123abcd…",
                     "push_type": "alert",
                     "priority": 10,

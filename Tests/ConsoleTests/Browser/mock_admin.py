@@ -101,7 +101,7 @@ class Handler(mock_service.Handler):
             entries = [
                 entry
                 for entry in entries[::-1]
-                if all(query.get(field, entry.get(field)) == entry.get(field) for field in ("event", "id", "topic"))
+                if all(query.get(field, entry.get(field)) == entry.get(field) for field in ("event", "id", "topic", "device"))
             ]
             return {"entries": entries[: int(query["limit"])]}
         if name == "overview":
