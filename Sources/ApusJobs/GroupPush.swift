@@ -95,7 +95,7 @@ package struct AdmittedGroupPush: Sendable {
 
 /// How a push to one device of a group went. The raw values are on disk.
 package enum GroupOutcome: UInt8, Sendable, CaseIterable {
-  /// The service has the notification; the ledger says what became of it.
+  /// The service has the notification; the ledger shows what happened next.
   case accepted = 1
   /// The device has no app with the topic.
   case noApp = 2

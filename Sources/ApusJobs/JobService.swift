@@ -201,7 +201,7 @@ package final class JobService: Sendable {
     state.withLock { state in state.index(id).map { state.entries[$0].facts } }
   }
 
-  /// What became of the devices of a job.
+  /// The devices of a job with their outcomes.
   package struct Results: Sendable {
     package var devices: [DeviceID]
     /// By place; nil for a device that is not done.

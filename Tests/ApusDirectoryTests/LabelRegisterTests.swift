@@ -25,7 +25,7 @@ struct LabelRegisterTests {
     try file.close()
   }
 
-  @Test("A change is a line, and whoever reads the file sees it")
+  @Test("A change is a line, which other readers of the file see")
   func change() throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let (writer, reader) = (LabelRegister(directory), LabelRegister(directory))
@@ -57,6 +57,22 @@ struct LabelRegisterTests {
     #expect(other.read { $0.devices } == [DeviceID(1), DeviceID(3)])
   }
 
+  @Test("A file that was shortened in place is read anew")
+  func shortened() throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let register = LabelRegister(directory)
+    try register.change { _ in
+      [DeviceID(1): try labels("kitchen", "floor=1"), DeviceID(2): try labels("hall")]
+    }
+    let file = try FileHandle(forWritingTo: URL(filePath: directory.labelFile))
+    try file.truncate(atOffset: 0)
+    try file.write(contentsOf: Data("0000000000000001\tattic\n".utf8))
+    try file.close()
+    try register.refresh()
+    #expect(register.read { $0.devices } == [DeviceID(1)])
+    #expect(register.read { $0.device(called: "attic") } == DeviceID(1))
+  }
+
   @Test(
     "A malformed line counts for nothing and is reported by its number",
     arguments: [
@@ -72,7 +88,7 @@ struct LabelRegisterTests {
     #expect(register.read { $0.devices } == [DeviceID(1), DeviceID(3)])
   }
 
-  @Test("A file of which most lines count no more is written anew, and readers follow")
+  @Test("A file with mostly outdated lines is rewritten, and readers follow")
   func rewrite() throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let register = LabelRegister(directory)

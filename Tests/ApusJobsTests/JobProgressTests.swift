@@ -76,7 +76,7 @@ struct JobProgressTests {
     #expect(bench.take(4, at: 1100) == [2, 3])
   }
 
-  @Test("A cancelled job ends with what was sent")
+  @Test("A cancelled job sends nothing more and keeps what was sent")
   func cancelled() {
     let bench = bench(5)
     _ = bench.take(2)

@@ -23,13 +23,14 @@ final class FollowedFile: Sendable {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  func isStill(at path: String) -> Bool {
+  /// Whether the path leads to this file, which has at least `byteCount` bytes: one with less was overwritten.
+  func isStill(at path: String, from byteCount: Int) -> Bool {
     var status = stat()
-    guard unsafe stat(path, &status) == 0 else { return false }
+    guard unsafe stat(path, &status) == 0, status.st_size >= byteCount else { return false }
     return UInt(status.st_dev) == device && UInt(status.st_ino) == inode
   }
 
-  /// The bytes from `start` to the end; none if there are no more.
+  /// The bytes from `start` to the end; empty at the end.
   func bytes(from start: Int) throws(FileError) -> [UInt8] {
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else {

@@ -6,17 +6,17 @@ import Synchronization
 /// The names and tags of devices: a file of the data directory, and its content in memory.
 ///
 /// Commands append to the file while a service runs, under the lock of the data directory; everybody reads what was
-/// added. It is written anew when most of its lines count no more.
+/// added. It is rewritten when most of its lines are outdated.
 package final class LabelRegister: Sendable {
-  private struct State {
-    var index = LabelIndex()
+  /// How far the file is read.
+  private struct Reading {
+    var file: FollowedFile?
+    var bytes = 0
     var lines = 0
     var malformedLines: [Int] = []
-    /// What is read, and how many bytes of it were.
-    var file: FollowedFile?
-    var readBytes = 0
 
-    mutating func apply(_ text: String) {
+    /// The labels in further text, which ends with a line.
+    mutating func parse(_ text: String) -> [DeviceID: DeviceLabels] {
       var changes: [DeviceID: DeviceLabels] = [:]
       for line in text.split(separator: "\n", omittingEmptySubsequences: false).dropLast() {
         lines += 1
@@ -26,14 +26,17 @@ package final class LabelRegister: Sendable {
           malformedLines.append(lines)
         }
       }
-      index.apply(changes)
+      return changes
     }
   }
 
   private let directory: DataDirectory
-  private let state = Mutex(State())
+  /// Held while the file is read or changed.
+  private let reading = Mutex(Reading())
+  /// Held only for memory: threads that deliver ask for names.
+  private let labels = Mutex(LabelIndex())
 
-  /// Lines that count no more before the file is written anew.
+  /// Outdated lines before the file is rewritten.
   private static let spareLines = 1000
 
   package init(_ directory: DataDirectory) { self.directory = directory }
@@ -45,20 +48,20 @@ package final class LabelRegister: Sendable {
   }
 
   /// All labels as they were last read.
-  package var index: LabelIndex { state.withLock { $0.index } }
+  package var index: LabelIndex { labels.withLock { $0 } }
 
   package func read<Value>(_ body: (borrowing LabelIndex) throws -> Value) rethrows -> Value {
-    try state.withLock { state in try body(state.index) }
+    try labels.withLock { index in try body(index) }
   }
 
   /// The numbers of lines that are malformed, and count for nothing.
-  package var malformedLines: [Int] { state.withLock { $0.malformedLines } }
+  package var malformedLines: [Int] { reading.withLock { $0.malformedLines } }
 
   // MARK: Reading
 
   /// Reads what was added to the file since the last call. Costs two system calls if nothing was.
   package func refresh() throws {
-    try state.withLock { state in try Self.refresh(&state, directory.labelFile) }
+    try reading.withLock { reading in try refresh(&reading) }
   }
 
   /// All labels as the file has them now; as they were last read if it cannot be read.
@@ -67,16 +70,22 @@ package final class LabelRegister: Sendable {
     return index
   }
 
-  private static func refresh(_ state: inout State, _ path: String) throws(FileError) {
-    if state.file?.isStill(at: path) != true {
-      state = State()
-      state.file = try FollowedFile(path)
+  private func refresh(_ reading: inout Reading) throws(FileError) {
+    let isSame = reading.file?.isStill(at: directory.labelFile, from: reading.bytes) == true
+    if !isSame {
+      reading = Reading()
+      reading.file = try FollowedFile(directory.labelFile)
     }
-    guard let added = try state.file?.bytes(from: state.readBytes) else { return }
+    let added = try reading.file?.bytes(from: reading.bytes) ?? []
     // A line without an end is still being written, or was never completed.
-    guard let end = added.lastIndex(of: 0x0a) else { return }
-    state.apply(String(decoding: added[...end], as: UTF8.self))
-    state.readBytes += end + 1
+    let end = added.lastIndex(of: 0x0a).map { $0 + 1 } ?? 0
+    if isSame, end == 0 { return }
+    let changes = reading.parse(String(decoding: added[..<end], as: UTF8.self))
+    reading.bytes += end
+    if isSame { return labels.withLock { $0.apply(changes) } }
+    var new = LabelIndex()
+    new.apply(changes)
+    labels.withLock { $0 = new }
   }
 
   // MARK: Changes
@@ -84,20 +93,19 @@ package final class LabelRegister: Sendable {
   /// Changes labels, durably. `edit` sees all labels as they are now, and nobody else changes any meanwhile.
   package func change(_ edit: (borrowing LabelIndex) throws -> [DeviceID: DeviceLabels]) throws {
     try directory.changing {
-      // Nobody waits for the disk who only reads.
-      let (changes, readBytes) = try state.withLock { state in
-        try Self.refresh(&state, directory.labelFile)
-        return (try edit(state.index), state.readBytes)
+      try reading.withLock { reading in
+        try refresh(&reading)
+        let changes = try read(edit)
+        guard !changes.isEmpty else { return }
+        try removeUnfinishedLine(reading.bytes)
+        let lines = changes.sorted { $0.key.rawValue < $1.key.rawValue }
+          .map { LabelLine($0.key, $0.value).text }.joined()
+        let isNew = !Files.exists(directory.labelFile)
+        try OpenFile(appendingTo: directory.labelFile).append(lines, syncs: true)
+        if isNew { try Files.syncFolder(of: directory.labelFile) }
+        try refresh(&reading)
+        try rewrite(&reading)
       }
-      guard !changes.isEmpty else { return }
-      try removeUnfinishedLine(readBytes)
-      let lines = changes.sorted { $0.key.rawValue < $1.key.rawValue }
-        .map { LabelLine($0.key, $0.value).text }.joined()
-      let isNew = !Files.exists(directory.labelFile)
-      try OpenFile(appendingTo: directory.labelFile).append(lines, syncs: true)
-      if isNew { try Files.syncFolder(of: directory.labelFile) }
-      try refresh()
-      try rewrite()
     }
   }
 
@@ -109,12 +117,15 @@ package final class LabelRegister: Sendable {
     }
   }
 
-  private func rewrite() throws {
-    let (index, lines) = state.withLock { ($0.index, $0.lines) }
-    guard lines > 2 * index.deviceCount + Self.spareLines else { return }
-    let text = index.devices.map { LabelLine($0, index.labels(of: $0)).text }.joined()
-    try Files.write(text, to: directory.labelFile, isPrivate: true)
-    try refresh()
+  private func rewrite(_ reading: inout Reading) throws {
+    guard reading.lines > Self.spareLines else { return }
+    let lines = read { index in
+      reading.lines > 2 * index.deviceCount + Self.spareLines
+        ? index.devices.map { LabelLine($0, index.labels(of: $0)).text } : nil
+    }
+    guard let lines else { return }
+    try Files.write(lines.joined(), to: directory.labelFile, isPrivate: true)
+    try refresh(&reading)
   }
 }
 

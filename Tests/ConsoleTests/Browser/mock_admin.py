@@ -98,10 +98,11 @@ class Handler(mock_service.Handler):
             return {"certificates": world.certificates, "revoked": world.revoked}
         if name in ("audit", "refusals"):
             entries = world.audit if name == "audit" else world.refused
+            fields = ("event", "id", "topic", "device")
             entries = [
                 entry
                 for entry in entries[::-1]
-                if all(query.get(field, entry.get(field)) == entry.get(field) for field in ("event", "id", "topic", "device"))
+                if all(query.get(field, entry.get(field)) == entry.get(field) for field in fields)
             ]
             return {"entries": entries[: int(query["limit"])]}
         if name == "overview":
