@@ -71,8 +71,9 @@ struct GroupPushTests {
     let device = try #require(row["device"] as? String)
     #expect(row["outcome"] as? String == "accepted")
 
-    try Data("\(device)\tkitchen\tfloor=2\n".utf8)
-      .write(to: installation.directory.appending(path: "devices.tsv"))
+    let labelled = try apus(
+      installation, ["device", "set", "phone", "--name", "kitchen", "--tag", "floor=2"])
+    #expect(labelled["device"] as? String == device)
     for (number, selector) in [
       ["--device", "kitchen"], ["--tag", "floor"], ["--device", device],
     ]
