@@ -24,11 +24,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # last process has those that are in no other.
 PROCESSES = [
     r"InteropTests\.LibraryTests",
-    r"ConsoleTests\.(?!InboxTests)",
+    r"ConsoleTests\.(?!InboxTests|AdministrationTests)",
     r"InteropTests\.[A-D]",
     r"ApusServerTests\.[A-D]",
     r"InteropTests\.(?!LibraryTests)[E-Z]",
     r"ConsoleTests\.InboxTests",
+    r"ConsoleTests\.AdministrationTests",
     r"ApusServerTests\.[E-K]",
     r"(ApusDev|ApusDevice)Tests\.",
     r"ApusServerTests\.[L-Z]",

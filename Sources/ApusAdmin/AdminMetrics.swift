@@ -1,5 +1,6 @@
 import ApusCore
 import ApusDirectory
+import ApusJobs
 import ApusLog
 import ApusModel
 import ApusStore
@@ -56,6 +57,7 @@ struct AdminMetrics {
     writeLog()
     writeDeadTokenPushes()
     writeWebhooks()
+    writeJobs()
     writeCertificates()
   }
 
@@ -254,6 +256,18 @@ struct AdminMetrics {
       "apus_webhook_events_dropped_total", .counter,
       "Events dropped because the queue was full (--webhook-megabytes).")
     writer.sample([:], view.service.droppedEvents)
+  }
+
+  private mutating func writeJobs() {
+    let jobs = view.jobs.facts().filter { $0.endedMilliseconds == nil }
+    writer.family(
+      "apus_jobs", .gauge,
+      "Pushes to several devices that are not over; waiting while the store takes no writes.")
+    writer.sample(["state": "running"], jobs.count { !$0.isWaiting })
+    writer.sample(["state": "waiting"], jobs.count(where: \.isWaiting))
+    writer.family(
+      "apus_jobs_devices_pending", .gauge, "Devices of these jobs that have no outcome yet.")
+    writer.sample([:], jobs.reduce(0) { $0 + $1.job.deviceCount - $1.doneCount })
   }
 
   private mutating func writeCertificates() {

@@ -82,17 +82,19 @@ struct JobFolder: Sendable {
 
   // MARK: Reading
 
-  /// All jobs, the oldest first; those that are over with their end.
-  func all() throws -> [(job: PushJob, end: End?)] {
-    var found: [(job: PushJob, end: End?)] = []
-    for name in try DurableFile.names(in: path) where name.hasSuffix(".job") {
-      let file = "\(path)/\(name)"
-      guard let job = PushJob(json: try Self.json(file)) else {
-        throw DirectoryProblem("\(file) is damaged; remove it to go on without this job")
-      }
-      found.append((job, try end(of: job.id)))
-    }
-    return found.sorted { $0.job.createdMilliseconds < $1.job.createdMilliseconds }
+  /// The files of all jobs.
+  func files() throws -> [String] {
+    try DurableFile.names(in: path).filter { $0.hasSuffix(".job") }.map { "\(path)/\($0)" }
+  }
+
+  /// Reads a job; with its end if it is over.
+  func job(_ file: String) throws -> (job: PushJob, end: End?) {
+    guard let job = PushJob(json: try Self.json(file)) else { throw Self.damage(file) }
+    return (job, try end(of: job.id))
+  }
+
+  private static func damage(_ file: String) -> DirectoryProblem {
+    DirectoryProblem("\(file) is damaged; the service goes on without this job: remove its files")
   }
 
   private func end(of job: NotificationID) throws -> End? {
@@ -110,9 +112,11 @@ struct JobFolder: Sendable {
     return (try? JSONValue(parsing: bytes.span)) ?? .null
   }
 
-  func devices(of job: NotificationID) throws -> [DeviceID] {
-    let bytes = try Files.readWhole(file(job, "devices"))
-    return stride(from: 0, to: bytes.count - bytes.count % 8, by: 8).map { start in
+  func devices(of job: PushJob) throws -> [DeviceID] {
+    let file = file(job.id, "devices")
+    let bytes = try Files.readWhole(file)
+    guard bytes.count == 8 * job.deviceCount else { throw Self.damage(file) }
+    return stride(from: 0, to: bytes.count, by: 8).map { start in
       DeviceID(bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) })
     }
   }

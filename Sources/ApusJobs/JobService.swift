@@ -95,31 +95,53 @@ package final class JobService: Sendable {
 
   // MARK: Start and stop
 
-  /// Reads the jobs, and finds out how far unfinished ones are. What cannot be read is logged, and the service runs on.
+  /// Reads the jobs, and finds out how far unfinished ones are. A job that cannot be read is logged and left out.
   ///
   /// - Parameter journaled: Lines of the ledger that are not in the store yet.
   package func load(_ store: some StoreReader, journaled: [LedgerRecord]) {
-    do {
-      let all = try folder.all()
-      var entries = all.map { Entry(job: $0.job, end: $0.end) }
-      let open = entries.indices.filter { entries[$0].end == nil }
-      for index in open { entries[index].devices = try folder.devices(of: entries[index].job.id) }
-      let traces = try JobTraces(
+    var entries: [Entry] = []
+    for file in attempt({ try folder.files() }) ?? [] {
+      guard let entry = attempt({ try read(file) }) else { continue }
+      entries.append(entry)
+    }
+    entries.sort { $0.job.createdMilliseconds < $1.job.createdMilliseconds }
+    let open = entries.indices.filter { entries[$0].end == nil }
+    // Without the traces, devices would get notifications again that their clients may not recognise.
+    let traces = attempt {
+      try JobTraces(
         of: open.map { (entries[$0].job, entries[$0].devices) }, store, journaled: journaled)
-      for (index, done) in zip(open, traces.done) {
-        let (outcomes, byteCount) = try folder.outcomes(of: entries[index].job)
-        entries[index].resultBytes = byteCount
-        entries[index].isResumed = true
-        entries[index].progress = JobProgress(
-          outcomes: outcomes, done: done, window: Self.window(entries[index].job.push))
-        log(
-          .notice, "job continues", .text("job", entries[index].job.id.text),
-          .number("devices", entries[index].devices.count),
-          .number("done", entries[index].progress?.doneCount ?? 0))
-      }
-      state.withLock { $0.entries = entries }
+    }
+    guard let traces else { return }
+    for (index, done) in zip(open, traces.done) {
+      let outcomes = entries[index].progress?.outcomes ?? []
+      entries[index].progress = JobProgress(
+        outcomes: outcomes, done: done, window: Self.window(entries[index].job.push))
+      log(
+        .notice, "job continues", .text("job", entries[index].job.id.text),
+        .number("devices", entries[index].devices.count),
+        .number("done", entries[index].progress?.doneCount ?? 0))
+    }
+    state.withLock { $0.entries = entries }
+  }
+
+  private func read(_ file: String) throws -> Entry {
+    let (job, end) = try folder.job(file)
+    var entry = Entry(job: job, end: end)
+    guard end == nil else { return entry }
+    entry.devices = try folder.devices(of: job)
+    let (outcomes, byteCount) = try folder.outcomes(of: job)
+    entry.resultBytes = byteCount
+    entry.isResumed = true
+    entry.progress = JobProgress(outcomes: outcomes, window: Self.window(job.push))
+    return entry
+  }
+
+  private func attempt<Value>(_ body: () throws -> Value) -> Value? {
+    do {
+      return try body()
     } catch {
-      log(.error, "jobs not read", .text("reason", "\(error)"))
+      log(.error, "job not read", .text("reason", "\(error)"))
+      return nil
     }
   }
 
@@ -213,7 +235,7 @@ package final class JobService: Sendable {
     let entry = state.withLock { state in state.index(id).map { state.entries[$0] } }
     guard let entry else { return nil }
     let isOver = entry.progress == nil
-    let devices = isOver ? try folder.devices(of: id) : entry.devices
+    let devices = isOver ? try folder.devices(of: entry.job) : entry.devices
     let outcomes = try entry.progress?.outcomes ?? folder.outcomes(of: entry.job).outcomes
     return Results(devices: devices, outcomes: outcomes.map { GroupOutcome(rawValue: $0) })
   }

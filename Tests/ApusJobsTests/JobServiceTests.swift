@@ -190,6 +190,24 @@ struct JobServiceTests {
     jobs.stop()
   }
 
+  @Test("A job whose files are damaged harms no other", arguments: ["job", "devices"])
+  func damaged(kind: String) throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let jobs = open()
+    service.state.withLock { $0.answers = false }
+    jobs.start(service)
+    let (first, second) = (job(3), job(3, low: 1))
+    _ = try jobs.submit(first, to: devices(3))
+    _ = try jobs.submit(second, to: devices(3))
+    let file = URL(filePath: "\(directory.path)/jobs/\(first.id.text).\(kind)")
+    try Data(contentsOf: file).dropLast(5).write(to: file)
+    let later = open()
+    #expect(later.facts().map(\.job.id) == [second.id])
+    later.start(FakeService())
+    #expect(try awaitEnd(later, second.id).counts == [.accepted: 3])
+    later.stop()
+  }
+
   @Test("A job that cannot be written is not accepted")
   func unwritable() throws {
     defer { try? FileManager.default.removeItem(at: folder) }

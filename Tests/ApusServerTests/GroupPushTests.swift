@@ -41,6 +41,20 @@ struct GroupPushTests {
     _ service: TestService, _ method: String, _ path: String, _ body: String? = nil,
     key: String? = nil
   ) throws -> (status: Int, json: JSONValue) {
+    let text = try text(service, path, method, body, key: key)
+    let lines = text.split(separator: "\n")
+    let bytes = Array(lines.dropLast().joined(separator: "\n").utf8)
+    return (
+      try #require(lines.last.flatMap { Int($0) }),
+      (try? JSONValue(parsing: bytes.span)) ?? .null
+    )
+  }
+
+  /// The response, with its status in the last line.
+  private static func text(
+    _ service: TestService, _ path: String, _ method: String = "GET", _ body: String? = nil,
+    key: String? = nil
+  ) throws -> String {
     let socket = service.directory.data.adminSocket
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -55,12 +69,7 @@ struct GroupPushTests {
     try process.run()
     let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     process.waitUntilExit()
-    let lines = text.split(separator: "\n")
-    let bytes = Array(lines.dropLast().joined(separator: "\n").utf8)
-    return (
-      try #require(lines.last.flatMap { Int($0) }),
-      (try? JSONValue(parsing: bytes.span)) ?? .null
-    )
+    return text
   }
 
   private static func awaitEnd(_ service: TestService, _ job: String) throws -> JSONValue {
@@ -102,6 +111,10 @@ struct GroupPushTests {
     let end = try Self.awaitEnd(service, job)
     #expect(end["outcomes"]?["accepted"]?.integer == 2 && end["outcomes"]?["no_app"]?.integer == 1)
     #expect(end["state"]?.string == "done" && end["to"]?.string == "tag floor=2")
+
+    let metrics = try Self.text(service, "/metrics")
+    #expect(metrics.contains("apus_jobs{state=\"running\"} 0\n"))
+    #expect(metrics.contains("apus_jobs_devices_pending 0\n"))
 
     let rows = try Self.ask(service, "GET", "/v1/jobs/\(job)/results").json["results"]?.array ?? []
     let outcomes = Dictionary(

@@ -105,7 +105,7 @@ struct CourierDocumentTests {
       "bytes of a certificate request": Limits.certificateRequestBytes,
       "bytes of a code": Limits.enrolmentCodeBytes,
       "bytes of a device name": Limits.deviceNameBytes,
-      "renewals on a connection at once": Limits.renewalsPerConnection,
+      "renewals on a connection, before one an hour": Limits.renewalsPerConnection,
       "valid certificates of a device": Limits.certificatesPerDevice,
       "seconds to answer an enrolment": Limits.enrolmentSeconds,
     ]

@@ -1,7 +1,7 @@
 import Testing
 import UnittestRunner
 
-/// Half of the page's tests, in a suite of its own so that it can run beside the others.
+/// A part of the page's tests, in a suite of its own so that it can run beside the others.
 @Suite("The console's inbox in a browser")
 struct InboxTests {
   @Test(
@@ -14,13 +14,24 @@ struct InboxTests {
   }
 }
 
+/// Another part, for the same reason.
+@Suite("The console of a service in a browser")
+struct AdministrationTests {
+  @Test("Against a mock of the API", .timeLimit(.minutes(30)))
+  func service() throws {
+    let outcome = try Python.run("run.py", ["service"])
+    #expect(outcome.count > 20)
+    #expect(outcome.isGood, "\(outcome.report)")
+  }
+}
+
 /// The page in Chromium. The tests are the Python files in the folder Browser.
 @Suite("The console in a browser", .serialized)
 struct BrowserTests {
   @Test("All other views, against a mock of the API", .timeLimit(.minutes(30)))
   func views() throws {
     let outcome = try Python.run("run.py", ["views"])
-    #expect(outcome.count > 50)
+    #expect(outcome.count > 30)
     #expect(outcome.isGood, "\(outcome.report)")
   }
 

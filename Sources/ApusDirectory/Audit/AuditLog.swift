@@ -4,7 +4,8 @@ import ApusLoop
 import Glibc
 import Synchronization
 
-/// Records every change of trust, every refused peer and every request rejected as unauthorized: who, what and when.
+/// Records every change of trust, every refused peer, and every request rejected as unauthorized or for a known
+/// device: who, what and when.
 ///
 /// Each entry is one line of JSON, appended to a file that only its owner can read; lines are never changed. Commands
 /// write to the same file as the service: each line is one `write` in append mode, so lines do not mix. Changes are

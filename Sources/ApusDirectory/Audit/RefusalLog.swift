@@ -2,8 +2,8 @@ import ApusLog
 package import ApusModel
 package import ApusWire
 
-/// Notifications rejected as unauthorized, from the audit log. The ledger does not have them, because they were never
-/// accepted. Each line shows which key, team, topic or environment caused the rejection.
+/// Notifications that were rejected as unauthorized, or for a known device, from the audit log. The ledger does not
+/// have them, because they were never accepted. Each line has the cause in words.
 package struct RefusalLog {
   /// Selects lines; nil matches all.
   package struct Query {

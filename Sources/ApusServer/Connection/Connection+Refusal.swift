@@ -105,12 +105,13 @@ extension Connection {
     ]
   }
 
-  /// Records a rejected request if the rejection concerns trust, so that an operator finds the explanation. Other
-  /// rejections concern only the provider, who gets the reason.
+  /// Records a rejected request if the rejection concerns trust or the request is for a known device, so that an
+  /// operator finds the explanation. Other rejections concern only the provider, who gets the reason.
   ///
   /// - Parameter id: The `apns-id` that the provider is told.
   func audit(_ refusal: Refusal, id: NotificationID, fields: RequestFields) {
-    guard refusal.explanation.concernsTrust else { return }
+    let device = Self.token(fields.value(.path)).flatMap(context.sealer.open)?.device
+    guard refusal.explanation.concernsTrust || device != nil else { return }
     audit(.requestRefused, reason: refusal.reason.text.description) {
       // An untrusted peer chose the topic.
       let topic = fields.value(.apnsTopic).text.prefix(Limits.topicBytes)
@@ -119,7 +120,7 @@ extension Connection {
       var known: [Log.Field] = [.text("explanation", explanation), .text("id", id.text)]
       if !topic.isEmpty { known.append(.text("topic", String(topic))) }
       if !token.isEmpty { known.append(.text("token", token)) }
-      return known + deviceFields(Self.token(fields.value(.path)))
+      return known + (device.map { context.fields(of: $0) } ?? [])
     }
   }
 
@@ -129,10 +130,15 @@ extension Connection {
     return DeviceToken(hex: digits.span)
   }
 
-  /// The device of a token that this service issued.
-  private func deviceFields(_ token: DeviceToken?) -> [Log.Field] {
-    guard let device = token.flatMap(context.sealer.open)?.device else { return [] }
-    return context.fields(of: device)
+  /// Records what the device's worker rejected, as far as it is about the device.
+  func audit(_ rejection: Rejection, id: NotificationID, fields: RequestFields) {
+    switch rejection.reason {
+    case .unregistered:
+      let since = rejection.timestampMilliseconds ?? 0
+      audit(Refusal(.inactiveToken(sinceMilliseconds: since)), id: id, fields: fields)
+    case .tooManyRequests: audit(Refusal(.tooManyToDevice), id: id, fields: fields)
+    default: return
+    }
   }
 
   /// The first digits of the device token in a path. As `DeviceToken.redacted`, for tokens of any kind.
@@ -145,14 +151,15 @@ extension Connection {
 
   /// The same of a frame, which has no id but the provider's own number.
   func audit(_ refusal: Refusal, of frame: BinaryFrame, token: DeviceToken?) {
-    guard refusal.explanation.concernsTrust else { return }
+    let device = token.flatMap(context.sealer.open)?.device
+    guard refusal.explanation.concernsTrust || device != nil else { return }
     audit(.requestRefused, reason: refusal.reason.text.description) {
       let explanation = refusal.explanation.text(
         fields: RequestFields(), directory: context.trust.directory)
       var known: [Log.Field] = [.text("explanation", explanation)]
       if let identifier = frame.identifier { known.append(.number("identifier", identifier)) }
       if let token { known.append(.text("token", token.redacted)) }
-      return known + deviceFields(token)
+      return known + (device.map { context.fields(of: $0) } ?? [])
     }
   }
 

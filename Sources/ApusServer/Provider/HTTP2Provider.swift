@@ -216,6 +216,7 @@ final class HTTP2Provider: ConnectionDriver {
     let request = open.request
     guard !isClosed else { return finishTooLate(open, rejection) }
     if let rejection {
+      connection.audit(rejection, id: open.id, fields: request.fields)
       answer(request, rejection)
     } else {
       accepted(request, open)

@@ -3,7 +3,8 @@ import ApusDirectory
 import ApusModel
 import ApusWire
 
-/// Notifications rejected as unauthorized, as `apus log` shows them. They have no lines in the ledger.
+/// Notifications rejected as unauthorized or for a known device, as `apus log` shows them. They have no lines in the
+/// ledger.
 struct LogRefusals {
   let invocation: Invocation
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Tests of the page in a browser, against the mock service: all, a part, or some.
 
-    run.py [inbox | views | inbox_tests.Inbox.test_live ...]
+    run.py [inbox | views | service | inbox_tests.Inbox.test_live ...]
 """
 
 import sys
 import unittest
 
-# Two parts of about the same duration.
+# Parts of about the same duration.
 PARTS = {
     "inbox": ["webdriver_tests", "inbox_tests", "push_tests"],
-    "views": ["view_tests", "zone_tests", "session_tests", "admin_tests"],
+    "views": ["view_tests", "zone_tests", "session_tests"],
+    "service": ["admin_tests"],
 }
 
 if __name__ == "__main__":
