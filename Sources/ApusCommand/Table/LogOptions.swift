@@ -25,7 +25,8 @@ package enum LogOptions {
     "--follow", .flag, "Keep printing new lines until interrupted.")
   package static let refused = search(
     "--refused", .flag,
-    "Show only notifications rejected as unauthorized or for a known device, each with its explanation.")
+    "Show only notifications rejected as unauthorized or for a known device, each with its explanation."
+  )
   package static let counts = search(
     "--counts", .flag, "Print the counters of each topic instead of lines.")
   package static let by = Option(
