@@ -19,7 +19,7 @@ Rows:
              have their slices one after the other, with all devices connected all the time.
   tag        One push of 400 bytes to a tag that 10,000 connected devices have, each with two tags besides. The
              yardstick is as many requests of a provider to the same service. `tag-accepted` is the time until the job
-             is accepted, which is before it is sent. Goals: the cost of a request, 50 ms.
+             is accepted, which is before it is sent. Goals: 1.2 of a request, 50 ms.
   fan-out    The cost of sending, 400 bytes to 1,000 devices with expiration 0: a notification for a connected device
              that acknowledges nothing (`--misbehave slow-reader`), compared with one that is discarded because its
              device is offline. The difference is a frame, a TLS record and a system call. Because a device gets at most
@@ -44,7 +44,7 @@ from harness import LOAD_CPU, SERVER_CPU, check, output_of, say
 from mosquitto import Mosquitto
 from rows import Row, Suite
 
-GOAL, FAN_OUT_GOAL, TAG_GOAL, ACCEPTED_GOAL = 0.4, 1.2, 1.0, 50
+GOAL, FAN_OUT_GOAL, TAG_GOAL, ACCEPTED_GOAL = 0.4, 1.2, 1.2, 50
 HOUR = 3600
 # Bytes on the wire of a notification of 400 bytes and of an acknowledgement, each with frame, record and tag.
 SENT_BYTES, ANSWER_BYTES = 400 + 122 + 22, 51 + 22

@@ -115,7 +115,7 @@ package final class JobService: Sendable {
     for (index, done) in zip(open, traces.done) {
       let outcomes = entries[index].progress?.outcomes ?? []
       entries[index].progress = JobProgress(
-        outcomes: outcomes, done: done, window: Self.window(entries[index].job.push))
+        outcomes: outcomes, done: done, window: Self.window)
       log(
         .notice, "job continues", .text("job", entries[index].job.id.text),
         .number("devices", entries[index].devices.count),
@@ -132,7 +132,7 @@ package final class JobService: Sendable {
     let (outcomes, byteCount) = try folder.outcomes(of: job)
     entry.resultBytes = byteCount
     entry.isResumed = true
-    entry.progress = JobProgress(outcomes: outcomes, window: Self.window(job.push))
+    entry.progress = JobProgress(outcomes: outcomes, window: Self.window)
     return entry
   }
 
@@ -166,10 +166,9 @@ package final class JobService: Sendable {
     }
   }
 
-  /// Devices of a job that are on their way at a time: enough to keep the workers busy, within 8 MB.
-  private static func window(_ push: GroupPush) -> Int {
-    min(4096, max(Limits.jobBatchDevices, (8 << 20) / (push.payload.count + 512)))
-  }
+  /// Devices of a job that are on their way at a time: enough to keep the workers busy. With more, acknowledgements
+  /// take longer than the service waits for them before it stores a notification, which costs as much as sending it.
+  private static let window = 2 * Limits.jobBatchDevices
 
   // MARK: Jobs
 
@@ -190,7 +189,7 @@ package final class JobService: Sendable {
     let entry = Entry(
       job: job, devices: devices,
       progress: JobProgress(
-        outcomes: [UInt8](repeating: 0, count: devices.count), window: Self.window(job.push)))
+        outcomes: [UInt8](repeating: 0, count: devices.count), window: Self.window))
     state.notify { $0.entries.append(entry) }
     return (entry.facts, true)
   }
