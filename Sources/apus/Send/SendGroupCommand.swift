@@ -109,7 +109,8 @@ struct JobWatch {
   private let job: String
   private let invocation: Invocation
 
-  private static let pollMilliseconds = 200
+  /// From the first look at the job to the next, doubled each time.
+  private static let pollMilliseconds = 10...500
 
   init(_ remote: AdminRemote, _ job: String, _ invocation: Invocation) {
     self.remote = remote
@@ -119,6 +120,7 @@ struct JobWatch {
 
   func wait() throws(CommandFailure) {
     let showsProgress = Process.columns != nil
+    var pause = Self.pollMilliseconds.lowerBound
     while true {
       let now = try remote.ask("GET", ["jobs", job])
       if now["ended"] != nil {
@@ -126,7 +128,8 @@ struct JobWatch {
         return try report(now)
       }
       if showsProgress { Output.diagnostic("\r\u{1b}[K\(Self.progress(now))") }
-      if Process.isInterrupted(afterMilliseconds: Self.pollMilliseconds) {
+      defer { pause = min(2 * pause, Self.pollMilliseconds.upperBound) }
+      if Process.isInterrupted(afterMilliseconds: pause) {
         throw CommandFailure(
           .failed, "interrupted; the service goes on with the job \(job)",
           remedy: "`apus job show \(job)` shows how far it is, `apus job cancel \(job)` ends it.")
