@@ -32,7 +32,7 @@ struct AdminJobs {
         .invalid, "give one of \"token\", \"device\", \"devices\", \"tags\" and \"all\"")
     }
     let selection = try selection()
-    let push = try push()
+    let push = try GroupPush(input)
     let idempotency = try idempotency()
     try input.requireAllUsed()
     try require(push)
@@ -53,24 +53,6 @@ struct AdminJobs {
     return WebResponse(
       json: Self.json(facts), status: 202,
       headers: [WebField("Location", "/v1/jobs/\(facts.job.id.text)")])
-  }
-
-  private func push() throws(AdminProblem) -> GroupPush {
-    let environment = try input.value("environment", "production or development") {
-      Environment(name: $0)
-    }
-    func number(_ name: String) throws(AdminProblem) -> String? {
-      let value = try input.integer(name, 0...Int64.max, default: -1)
-      return value < 0 ? nil : "\(value)"
-    }
-    var push = GroupPush(
-      environment: environment ?? .production, payload: try AdminTestPush.payload(input))
-    push.topic = try input.text("topic")
-    push.pushType = try input.text("push_type")
-    push.priority = try number("priority")
-    push.expiration = try number("expiration")
-    push.collapseID = try input.text("collapse_id")
-    return push
   }
 
   /// Rejects what each device would be refused for.
@@ -262,13 +244,15 @@ struct AdminJobs {
     }
     guard let found else { throw Self.unknown(id) }
     try refreshLabels()
+    let labels = view.labels.index
     var (rows, next): ([JSONValue], Int64?) = ([], nil)
     for place in found.devices.indices.dropFirst(Int(after) + 1) {
       let outcome = found.outcomes[place]
       if let wanted, wanted != Self.name(outcome) { continue }
       guard rows.count < limit else { break }
       next = Int64(place)
-      rows.append(row(id, found.devices[place], place, outcome))
+      let device = found.devices[place]
+      rows.append(row(id, device, labels.name(of: device), place, outcome))
     }
     let isEnd = next.map { $0 == Int64(found.devices.count) - 1 } ?? true
     return WebResponse(
@@ -284,11 +268,12 @@ struct AdminJobs {
   private static let outcomeForm = "one of \(outcomes.joined(separator: ", "))"
 
   private func row(
-    _ job: NotificationID, _ device: DeviceID, _ place: Int, _ outcome: GroupOutcome?
+    _ job: NotificationID, _ device: DeviceID, _ name: DeviceName?, _ place: Int,
+    _ outcome: GroupOutcome?
   ) -> JSONValue {
     .fields([
       "device": .string(device.text),
-      "name": view.labels.read { $0.name(of: device) }.map { .string($0.text) },
+      "name": name.map { .string($0.text) },
       "outcome": .string(Self.name(outcome)),
       "explanation": outcome?.explanation.map(JSONValue.string),
       "id": .string(PushJob.notificationID(job, place: UInt32(place)).text),

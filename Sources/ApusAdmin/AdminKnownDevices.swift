@@ -79,10 +79,8 @@ struct AdminKnownDevices {
 
     /// Whether the id, the name or a tag of the device matches.
     func matches(_ device: DeviceID, _ labels: LabelIndex) -> Bool {
-      if text.isEmpty || device.text.hasPrefix(text) { return true }
-      let labels = labels.labels(of: device)
-      return labels.name?.text.lowercased().contains(text) == true
-        || labels.tags.contains { $0.text.lowercased().contains(text) }
+      text.isEmpty || device.text.hasPrefix(text)
+        || labels.labels(of: device).contains(lowercased: text)
     }
 
     /// The smallest id that can match.

@@ -49,7 +49,7 @@ struct AdminRecords {
 
   private func refusalQuery() throws(AdminProblem) -> RefusalLog.Query {
     var query = RefusalLog.Query()
-    query.id = try input.value("id", "8-4-4-4-12 hexadecimal digits") { Self.notificationID($0) }
+    query.id = try input.value("id", "8-4-4-4-12 hexadecimal digits") { NotificationID(string: $0) }
     query.topic = try input.text("topic")
     if let text = try input.text("device") { query.device = try view.device(called: text) }
     query.token = try input.text("token")
@@ -95,8 +95,8 @@ struct AdminRecords {
   private func query(_ trust: Trust) throws(AdminProblem) -> LedgerQuery {
     var query = LedgerQuery()
     let form = "8-4-4-4-12 hexadecimal digits"
-    query.id = try input.value("id", form) { Self.notificationID($0) }
-    query.uniqueID = try input.value("unique_id", form) { Self.notificationID($0) }
+    query.id = try input.value("id", form) { NotificationID(string: $0) }
+    query.uniqueID = try input.value("unique_id", form) { NotificationID(string: $0) }
     if let text = try input.text("device") { query.device = try view.device(called: text) }
     query.environment = try input.value("environment", "production or development") {
       Environment(name: $0)
@@ -143,11 +143,6 @@ struct AdminRecords {
   private func moment(_ name: String) throws(AdminProblem) -> Int64? {
     let value = try input.integer(name, 0...Int64.max, default: -1)
     return value < 0 ? nil : value
-  }
-
-  private static func notificationID(_ text: String) -> NotificationID? {
-    let bytes = Array(text.utf8)
-    return NotificationID(text: bytes.span)
   }
 
   /// The key of a topic; nil if it belongs to no app of the service.

@@ -1,6 +1,7 @@
 import ApusThread
 import ApusCore
 import ApusDirectory
+import ApusJobs
 import ApusLog
 import ApusLoop
 import ApusModel
@@ -23,7 +24,7 @@ struct AdminTestPush {
   func send() throws(AdminProblem) -> WebResponse {
     let token = try input.required(input.text("token"), "token")
     let topic = try input.text("topic")
-    let push = try push(token, topic)
+    let push = try push(token)
     try input.requireAllUsed()
     try view.state.takeTestPush(nowMilliseconds: monotonicMilliseconds())
     let outcome = try decide(push)
@@ -47,42 +48,19 @@ struct AdminTestPush {
   // MARK: The request
 
   /// The request as a provider would send it; errors in it are left for the service to report.
-  private func push(_ token: String, _ topic: String?) throws(AdminProblem) -> TestPush {
-    var fields = RequestFields()
-    var fits = true
-    func add(_ name: HeaderName, _ value: String?) {
-      guard let value else { return }
-      let bytes = Array(value.utf8)
-      fits = fields.add(name, value: bytes.span) && fits
-    }
-    func number(_ name: String) throws(AdminProblem) -> String? {
-      let value = try input.integer(name, 0...Int64.max, default: -1)
-      return value < 0 ? nil : "\(value)"
-    }
-    let environment = try input.value("environment", "production or development") {
-      Environment(name: $0)
-    }
-    add(.method, "POST")
-    add(.path, "/3/device/\(token)")
-    add(.apnsTopic, topic)
-    add(.apnsPushType, try input.text("push_type"))
-    add(.apnsPriority, try number("priority"))
-    add(.apnsExpiration, try number("expiration"))
-    add(.apnsCollapseID, try input.text("collapse_id"))
-    add(.apnsID, try input.text("id"))
-    let payload = try Self.payload(input)
-    guard fits else { throw AdminProblem(.invalid, "the header fields are too long in total") }
-    return TestPush(environment: environment ?? .production, fields: fields, payload: payload)
+  private func push(_ token: String) throws(AdminProblem) -> TestPush {
+    let id = try input.text("id")
+    let push = try GroupPush(input)
+    guard var fields = push.fields, add(.path, "/3/device/\(token)", to: &fields),
+      id.map({ add(.apnsID, $0, to: &fields) }) ?? true
+    else { throw AdminProblem(.invalid, "the header fields are too long in total") }
+    return TestPush(environment: push.environment, fields: fields, payload: push.payload)
   }
 
-  static func payload(_ input: AdminInput) throws(AdminProblem) -> [UInt8] {
-    let object = try input.object("payload")
-    let text = try input.value("payload_text", "a text") { $0 }
-    switch (object, text) {
-    case (let object?, nil): return JSONValue.object(object).bytes
-    case (nil, let text?): return Array(text.utf8)
-    default: throw AdminProblem(.invalid, "give either \"payload\" or \"payload_text\"")
-    }
+  /// False if there is no room.
+  private func add(_ name: HeaderName, _ value: String, to fields: inout RequestFields) -> Bool {
+    let bytes = Array(value.utf8)
+    return fields.add(name, value: bytes.span)
   }
 
   // MARK: Delivery
@@ -115,6 +93,36 @@ extension AdminState {
         .tooManyRequests,
         "test pushes are limited to \(Limits.testPushesAtOnce) at once, then one per second",
         headers: [WebField("Retry-After", "1")])
+    }
+  }
+}
+
+extension GroupPush {
+  /// The members of a request that say what is sent, to whomever it is.
+  init(_ input: AdminInput) throws(AdminProblem) {
+    func number(_ name: String) throws(AdminProblem) -> String? {
+      let value = try input.integer(name, 0...Int64.max, default: -1)
+      return value < 0 ? nil : "\(value)"
+    }
+    let environment = try input.value("environment", "production or development") {
+      Environment(name: $0)
+    }
+    self.init(environment: environment ?? .production, payload: [])
+    topic = try input.text("topic")
+    pushType = try input.text("push_type")
+    priority = try number("priority")
+    expiration = try number("expiration")
+    collapseID = try input.text("collapse_id")
+    payload = try Self.payload(input)
+  }
+
+  private static func payload(_ input: AdminInput) throws(AdminProblem) -> [UInt8] {
+    let object = try input.object("payload")
+    let text = try input.value("payload_text", "a text") { $0 }
+    switch (object, text) {
+    case (let object?, nil): return JSONValue.object(object).bytes
+    case (nil, let text?): return Array(text.utf8)
+    default: throw AdminProblem(.invalid, "give either \"payload\" or \"payload_text\"")
     }
   }
 }

@@ -14,10 +14,9 @@ extension Enroller {
   }
 
   /// The name by which operators know the device; nil for one that did not say its name.
-  static func label(_ name: String) -> DeviceName? { name == unnamed ? nil : DeviceName(name) }
-
-  /// In the certificate of a device without a name.
-  static let unnamed = "device"
+  static func label(_ name: String) -> DeviceName? {
+    name == DeviceName.unnamed ? nil : DeviceName(name)
+  }
 
   /// Nil if one is malformed.
   static func tags(_ texts: [[UInt8]]) -> [DeviceTag]? {
@@ -52,10 +51,8 @@ extension LabelRegister {
       var new = index.labels(of: device)
       var changes: [DeviceID: DeviceLabels] = [:]
       if let name {
-        if let holder = index.device(named: name), holder != device, isRetired(holder) {
-          var left = index.labels(of: holder)
-          left.name = nil
-          changes[holder] = left
+        if let holder = index.holder(of: name, besides: device), isRetired(holder) {
+          changes[holder] = index.labelsWithoutName(of: holder)
           new.name = name
         } else {
           new.name = index.freeName(like: name, for: device)

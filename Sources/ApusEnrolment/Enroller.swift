@@ -215,7 +215,7 @@ struct Enroller: Sendable {
     }
     guard
       let certificate = try issue(
-        request, device, name: old.commonName ?? "device", nowSeconds: query.nowSeconds)
+        request, device, name: old.commonName ?? DeviceName.unnamed, nowSeconds: query.nowSeconds)
     else {
       // The operator's approval counts it as well.
       try directory.renewals.remember(
@@ -244,7 +244,7 @@ struct Enroller: Sendable {
     toRenew renewal: EnrolmentQuery.Renewal, _ request: CertificateRequest, _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
     try useList(
-      request, device: renewal.device, name: renewal.certificate.commonName ?? "device",
+      request, device: renewal.device, name: renewal.certificate.commonName ?? DeviceName.unnamed,
       hasCode: false, renewing: renewal.names, query)
   }
 
@@ -294,16 +294,9 @@ struct Enroller: Sendable {
 
   /// The device's name as valid UTF-8 without control and formatting characters, trimmed; nil if it is not valid.
   private static func name(_ bytes: [UInt8]) -> String? {
-    if bytes.isEmpty { return unnamed }
+    if bytes.isEmpty { return DeviceName.unnamed }
     guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
-    let isGood = text.unicodeScalars.allSatisfy { scalar in
-      switch scalar.properties.generalCategory {
-      case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse,
-        .unassigned:
-        false
-      default: true
-      }
-    }
+    let isGood = text.unicodeScalars.allSatisfy(DeviceName.mayContain)
     let trimmed = String(text.trimmed)
     return isGood && !trimmed.isEmpty ? trimmed : nil
   }

@@ -56,7 +56,7 @@ extension DataDirectory {
     guard let label = DeviceName(name) else {
       throw DirectoryProblem("\"\(name)\" is not a name: \(DeviceName.form)")
     }
-    guard let holder = labels.index.device(named: label), holder != device, !isRetired(holder)
+    guard let holder = labels.index.holder(of: label, besides: device), !isRetired(holder)
     else { return }
     throw DirectoryProblem("the device \(holder.text) has the name \"\(name)\"")
   }

@@ -17,8 +17,8 @@ package struct GroupPush: Sendable, Hashable {
     self.payload = payload
   }
 
-  /// The request's fields; nil if they are too long in total.
-  private var fields: RequestFields? {
+  /// The request's fields without its path; nil if they are too long in total.
+  package var fields: RequestFields? {
     var fields = RequestFields()
     let values: [(HeaderName, String?)] = [
       (.method, "POST"), (.apnsTopic, topic), (.apnsPushType, pushType), (.apnsPriority, priority),

@@ -32,11 +32,7 @@ struct JobFolder: Sendable {
   func create(_ job: PushJob, _ devices: [DeviceID]) throws {
     try Files.makeDirectory(path)
     let bytes = [UInt8](capacity: 8 * devices.count) { output in
-      for device in devices {
-        for shift in stride(from: 56, through: 0, by: -8) {
-          output.append(UInt8(truncatingIfNeeded: device.rawValue >> UInt64(shift)))
-        }
-      }
+      for device in devices { output.append(bigEndian: device.rawValue) }
     }
     do {
       try Files.write(bytes, to: file(job.id, "devices"), isPrivate: true)
@@ -50,9 +46,7 @@ struct JobFolder: Sendable {
   }
 
   static func append(_ outcome: PlacedOutcome, to bytes: inout [UInt8]) {
-    for shift in stride(from: 24, through: 0, by: -8) {
-      bytes.append(UInt8(truncatingIfNeeded: outcome.place >> UInt32(shift)))
-    }
+    bytes.append(bigEndian: outcome.place)
     bytes.append(outcome.outcome.rawValue)
   }
 
@@ -117,7 +111,7 @@ struct JobFolder: Sendable {
     let bytes = try Files.readWhole(file)
     guard bytes.count == 8 * job.deviceCount else { throw Self.damage(file) }
     return stride(from: 0, to: bytes.count, by: 8).map { start in
-      DeviceID(bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) })
+      DeviceID(bytes.span.bigEndianUInt64(at: start))
     }
   }
 
@@ -129,7 +123,7 @@ struct JobFolder: Sendable {
     let bytes = try Files.readWhole(file)
     let byteCount = bytes.count - bytes.count % Self.resultByteCount
     for start in stride(from: 0, to: byteCount, by: Self.resultByteCount) {
-      let place = bytes[start..<start + 4].reduce(0) { $0 << 8 | Int($1) }
+      let place = Int(bytes.span.bigEndianUInt32(at: start))
       if place < outcomes.count, GroupOutcome(rawValue: bytes[start + 4]) != nil {
         outcomes[place] = bytes[start + 4]
       }

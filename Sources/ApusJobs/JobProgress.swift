@@ -34,6 +34,11 @@ struct JobProgress: Sendable {
     for outcome in outcomes.lazy.compactMap({ GroupOutcome(rawValue: $0) }) {
       counts[outcome, default: 0] += 1
     }
+    recover(done)
+  }
+
+  /// Places whose devices have the notification, though the outcomes on disk do not say so.
+  mutating func recover(_ done: [Int]) {
     for place in done where outcomes[place] == 0 { record(UInt32(place), .accepted) }
   }
 

@@ -113,9 +113,7 @@ package final class JobService: Sendable {
     }
     guard let traces else { return }
     for (index, done) in zip(open, traces.done) {
-      let outcomes = entries[index].progress?.outcomes ?? []
-      entries[index].progress = JobProgress(
-        outcomes: outcomes, done: done, window: Self.window)
+      entries[index].progress?.recover(done)
       log(
         .notice, "job continues", .text("job", entries[index].job.id.text),
         .number("devices", entries[index].devices.count),

@@ -15,6 +15,12 @@ package struct DeviceLabels: Sendable, Hashable {
 
   package var isEmpty: Bool { name == nil && tags.isEmpty }
 
+  /// Whether the name or a tag has a text as a part, which is in lower case.
+  package func contains(lowercased text: String) -> Bool {
+    name?.text.lowercased().contains(text) == true
+      || tags.contains { $0.text.lowercased().contains(text) }
+  }
+
   /// In one line, for people.
   package var text: String {
     "\(name.map { "name \"\($0.text)\"" } ?? "no name"), "
@@ -47,6 +53,9 @@ package struct DeviceName: Sendable, Hashable {
 
   package static let form =
     "1 to \(Limits.deviceNameBytes) bytes of text in one line, and not 16 hexadecimal digits"
+
+  /// What the certificate of a device without a name has in its place.
+  package static let unnamed = "device"
 
   /// Whether names, here and in certificates, may have the character.
   package static func mayContain(_ scalar: Unicode.Scalar) -> Bool {

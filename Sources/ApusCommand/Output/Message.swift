@@ -14,21 +14,16 @@ package struct Message: Sendable {
   package var collapseID: String?
   package var id: NotificationID?
 
-  /// - Parameter readFile: Returns the text of the file of `--payload-file`.
+  /// - Parameters:
+  ///   - needsToken: False for devices that the service knows by name or tag; the token is then empty.
+  ///   - readFile: Returns the text of the file of `--payload-file`.
   package init(
-    _ invocation: Invocation, readFile: (String) throws(CommandFailure) -> String
+    _ invocation: Invocation, needsToken: Bool = true,
+    readFile: (String) throws(CommandFailure) -> String
   ) throws(CommandFailure) {
     let payload = try Self.payload(invocation, isNeeded: true, readFile)
-    self.init(invocation, payload: payload, token: try invocation.require(ApusOptions.token))
-    if invocation.isOn(SendOptions.shorten) { shorten() }
-  }
-
-  /// The message for devices that the service knows by name or tag: without a token.
-  package init(
-    group invocation: Invocation, readFile: (String) throws(CommandFailure) -> String
-  ) throws(CommandFailure) {
-    let payload = try Self.payload(invocation, isNeeded: true, readFile)
-    self.init(invocation, payload: payload, token: "")
+    let token = needsToken ? try invocation.require(ApusOptions.token) : ""
+    self.init(invocation, payload: payload, token: token)
     if invocation.isOn(SendOptions.shorten) { shorten() }
   }
 

@@ -52,7 +52,7 @@ package struct Invocation: Sendable {
 
   /// Whether it was given on the command line itself, and so for this call.
   package func isFlagged(_ option: Option<some Sendable>) -> Bool {
-    if case .flag = given(option).last?.origin { true } else { false }
+    isFlagged(option.description)
   }
 
   package func isFlagged(_ option: OptionDescription) -> Bool { isFlagged(flag: option.flag) }

@@ -85,8 +85,7 @@ package struct RunJournal: Sendable {
       return
     }
     if let text = object["run"]?.string {
-      let bytes = Array(text.utf8)
-      guard let id = NotificationID(text: bytes.span), run == nil || run == id else {
+      guard let id = NotificationID(string: text), run == nil || run == id else {
         throw damage()
       }
       run = id

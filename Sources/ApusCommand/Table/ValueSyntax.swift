@@ -186,8 +186,7 @@ extension ValueSyntax where Value == DeviceID {
 extension ValueSyntax where Value == NotificationID {
   static var notificationID: ValueSyntax {
     ValueSyntax("UUID") { text throws(ValueProblem) in
-      let bytes = Array(text.utf8)
-      guard let id = NotificationID(text: bytes.span) else {
+      guard let id = NotificationID(string: text) else {
         throw ValueProblem("is not a UUID such as 123e4567-e89b-12d3-a456-426614174000")
       }
       return id

@@ -1,7 +1,8 @@
 // One device of the service: its name and tags, a push to it, what it has, and what happens to its notifications.
 
-import { call, get, patch, post, query, segment } from '/assets/api.js'
+import { get, patch, post, query, segment } from '/assets/api.js'
 import { button, facts, field, fill, h, select, toast } from '/assets/dom.js'
+import { link, stateCells } from '/assets/ledger.js'
 import { table, when } from '/assets/pane.js'
 import { count, literal, plain } from '/assets/text.js'
 
@@ -24,8 +25,6 @@ export const nameOf = (device) => (device.name
 
 export const tagsOf = (device) => (device.tags ?? []).map((tag) => [
   h('a', { class: 'badge', href: `#/devices/tag/${segment(tag)}` }, plain(tag)), ' '])
-
-const styleOf = (state) => (/^(Discarded|Refused)/.test(state) ? 'bad' : /^Delivered/.test(state) ? 'good' : '')
 
 export class DevicePage {
   constructor(pane) {
@@ -106,11 +105,7 @@ export class DevicePage {
         h('a', { href: `#/ledger/${segment(this.id)}` }, 'Search them')),
       table('Notifications of the device', ['Time', 'State', 'Topic', 'Type', 'apns-id'],
         lines.toReversed().map((line) => [
-          when(line.milliseconds), [h('span', { class: `mark ${styleOf(line.state)}` }, literal(line.state)), ' ',
-            line.cause && h('span', { class: 'muted' }, literal(line.cause))],
-          line.topic && plain(line.topic), line.push_type,
-          line.id && h('a', { href: `#/ledger/${segment(line.id)}`, title: line.id },
-            h('code', {}, `${line.id.slice(0, 8)}…`)),
+          ...stateCells(line), line.topic && plain(line.topic), line.push_type, line.id && link(line.id),
         ]), { empty: 'The ledger has nothing about this device.', className: 'log' }))
   }
 
@@ -185,7 +180,7 @@ export class DevicePage {
   async #retire({ device, name }) {
     const words = `Retire ${name ? `${name} (${device})` : device} permanently? `
     if (!confirm(`${words}It can no longer connect, and its tokens become invalid.`)) return
-    if (await this.pane.attempt(() => call('POST', `/devices/${segment(device)}/retire`))) {
+    if (await this.pane.attempt(() => post(`/devices/${segment(device)}/retire`))) {
       toast(`Retired ${name ?? device}.`)
       this.pane.load()
     }

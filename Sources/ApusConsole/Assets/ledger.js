@@ -15,6 +15,14 @@ const STATES = [['', 'all'], ...[
 const LIMIT = 200
 const FOLLOW_MILLISECONDS = 1000
 
+/** The colour of a state. */
+export const styleOf = (state) => (/^(Discarded|Refused)/.test(state) ? 'bad' : /^Delivered/.test(state) ? 'good' : '')
+
+/** A time, and the state that was reached, with its cause. */
+export const stateCells = (line) => [when(line.milliseconds), [
+  h('span', { class: `mark ${styleOf(line.state)}` }, literal(line.state)), ' ',
+  line.cause && h('span', { class: 'muted' }, literal(line.cause))]]
+
 const isEnd = (state) => /^(Delivered|Discarded)/.test(state)
 
 /** Turns the search text into a query for the ledger and the rejected requests. */
@@ -29,7 +37,8 @@ export function asked(text) {
 
 const deviceLink = ({ device, device_name: name }) => h('a', { href: `#/devices/${segment(device)}` },
   h('code', {}, device), name && [' ', plain(name)])
-const link = (id) => h('a', { href: `#/ledger/${segment(id)}`, title: id }, h('code', {}, `${id.slice(0, 8)}…`))
+/** A notification, by the beginning of its id. */
+export const link = (id) => h('a', { href: `#/ledger/${segment(id)}`, title: id }, h('code', {}, `${id.slice(0, 8)}…`))
 
 export class Ledger extends Pane {
   constructor({ go }) {
@@ -137,15 +146,9 @@ export class Ledger extends Pane {
     return box(lines.length === LIMIT ? `The newest ${LIMIT} lines` : 'Lines',
       table('Lines of the ledger', ['Time', 'State', 'Topic', 'Type', 'Device', 'apns-id'],
         lines.toReversed().map((line) => [
-          when(line.milliseconds), [h('span', { class: `mark ${this.#style(line.state)}` }, line.state), ' ',
-            line.cause && h('span', { class: 'muted' }, literal(line.cause))],
-          plain(line.topic), line.push_type,
+          ...stateCells(line), plain(line.topic), line.push_type,
           deviceLink(line), link(line.id),
         ]), { empty: 'Nothing matches.', className: 'log' }))
-  }
-
-  #style(state) {
-    return /^Discarded/.test(state) ? 'bad' : /^Delivered/.test(state) ? 'good' : ''
   }
 
   /** The notifications with this id, each with all its states. */

@@ -79,8 +79,7 @@ struct SendRoutes {
     _ text: String?, _ reader: inout FieldReader, _ name: String
   ) throws(InputFault) -> NotificationID? {
     guard let text else { return nil }
-    let bytes = Array(text.utf8)
-    guard let id = NotificationID(text: bytes.span) else {
+    guard let id = NotificationID(string: text) else {
       throw reader.fault(name, "must be 8-4-4-4-12 hexadecimal digits")
     }
     return id

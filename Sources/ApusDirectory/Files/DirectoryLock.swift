@@ -81,18 +81,6 @@ package struct DirectoryIdentity: Sendable {
   private let path: String
   private let place: FileIdentity?
 
-  private struct FileIdentity: Equatable {
-    var device: UInt
-    var inode: UInt
-
-    init?(_ path: String) {
-      var status = stat()
-      guard unsafe stat(path, &status) == 0 else { return nil }
-      device = UInt(status.st_dev)
-      inode = UInt(status.st_ino)
-    }
-  }
-
   package init(_ path: String) {
     self.path = path
     place = FileIdentity(path)

@@ -248,12 +248,29 @@ package enum Files {
   }
 }
 
+/// Which file it is, whatever its name.
+struct FileIdentity: Equatable {
+  private var device: UInt
+  private var inode: UInt
+
+  init(_ status: stat) {
+    device = UInt(status.st_dev)
+    inode = UInt(status.st_ino)
+  }
+
+  /// Nil if there is no file.
+  init?(_ path: String) {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else { return nil }
+    self.init(status)
+  }
+}
+
 /// A file that is open for appending. Each line is one `write`, so those of several processes do not mix.
 @safe package struct OpenFile: ~Copyable {
   private let path: String
   private let descriptor: Int32
-  private let device: UInt
-  private let inode: UInt
+  private let identity: FileIdentity
 
   /// Makes it, readable by its owner alone (0600), where it is not there.
   package init(appendingTo path: String) throws(FileError) {
@@ -263,17 +280,14 @@ package enum Files {
       throw Files.failure("open", path)
     }
     self.path = path
-    device = UInt(status.st_dev)
-    inode = UInt(status.st_ino)
+    identity = FileIdentity(status)
   }
 
   deinit { Glibc.close(descriptor) }
 
   /// Whether the path leads to this file, and not to another or none.
   func isStill(at path: String) -> Bool {
-    var status = stat()
-    guard unsafe stat(path, &status) == 0 else { return false }
-    return UInt(status.st_dev) == device && UInt(status.st_ino) == inode
+    FileIdentity(path) == identity
   }
 
   /// In one call of the system where the disk has room. With `syncs` it is on the disk when this returns.

@@ -5,8 +5,7 @@ import Glibc
 final class FollowedFile: Sendable {
   private let path: String
   private let descriptor: Int32
-  private let device: UInt
-  private let inode: UInt
+  private let identity: FileIdentity
 
   /// Nil if there is no such file.
   init?(_ path: String) throws(FileError) {
@@ -17,8 +16,7 @@ final class FollowedFile: Sendable {
       throw FileError(path: path, operation: "read", code: errno)
     }
     self.path = path
-    device = UInt(status.st_dev)
-    inode = UInt(status.st_ino)
+    identity = FileIdentity(status)
   }
 
   deinit { if descriptor >= 0 { close(descriptor) } }
@@ -27,7 +25,7 @@ final class FollowedFile: Sendable {
   func isStill(at path: String, from byteCount: Int) -> Bool {
     var status = stat()
     guard unsafe stat(path, &status) == 0, status.st_size >= byteCount else { return false }
-    return UInt(status.st_dev) == device && UInt(status.st_ino) == inode
+    return FileIdentity(status) == identity
   }
 
   /// The bytes from `start` to the end; empty at the end.

@@ -47,13 +47,11 @@ extension LabelRegister {
       try edit.apply(to: &new)
       guard new != old else { return [:] }
       var changes = [device: new]
-      if let name = new.name, let holder = index.device(named: name), holder != device {
+      if let name = new.name, let holder = index.holder(of: name, besides: device) {
         guard isRetired(holder) else {
           throw DirectoryProblem("the device \(holder.text) has the name \"\(name.text)\"")
         }
-        var left = index.labels(of: holder)
-        left.name = nil
-        changes[holder] = left
+        changes[holder] = index.labelsWithoutName(of: holder)
       }
       return changes
     }

@@ -31,6 +31,18 @@ package struct LabelIndex: Sendable {
 
   package func device(named name: DeviceName) -> DeviceID? { holders[name] }
 
+  /// The other device that has the name; nil if none has.
+  package func holder(of name: DeviceName, besides device: DeviceID) -> DeviceID? {
+    holders[name].flatMap { $0 == device ? nil : $0 }
+  }
+
+  /// What a device keeps that gives up its name.
+  package func labelsWithoutName(of device: DeviceID) -> DeviceLabels {
+    var labels = labels(of: device)
+    labels.name = nil
+    return labels
+  }
+
   /// The device that an operator means by its name or its id; nil if no device has the name.
   package func device(called text: String) -> DeviceID? {
     DeviceID(text: text) ?? DeviceName(text).flatMap { holders[$0] }
@@ -39,7 +51,7 @@ package struct LabelIndex: Sendable {
   /// The name itself, or the first of `NAME-2`, `NAME-3` and so on that no other device has.
   package func freeName(like name: DeviceName, for device: DeviceID) -> DeviceName {
     var (free, number) = (name, 1)
-    while let holder = holders[free], holder != device {
+    while holder(of: free, besides: device) != nil {
       number += 1
       free = name.numbered(number)
     }

@@ -82,7 +82,7 @@ struct SendGroupCommand {
   }
 
   private func body() throws(CommandFailure) -> JSONValue {
-    let message = try Message(group: invocation) { (path) throws(CommandFailure) in
+    let message = try Message(invocation, needsToken: false) { (path) throws(CommandFailure) in
       try Process.payload(path, invocation)
     }
     let topic = try SendCredentials(invocation).topic(for: message.pushType)

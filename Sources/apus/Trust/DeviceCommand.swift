@@ -30,14 +30,11 @@ struct DeviceCommand {
 
   // MARK: A certificate
 
-  /// The name in the certificate of a device that has none.
-  private static let unnamed = "device"
-
   private func add() throws(CommandFailure) {
     let edit = try LabelEdit(invocation, mayBeEmpty: true)
     // Before anything is issued. It is checked again when it is set.
     if case .set(let name) = edit.name { try requireFree(name) }
-    let name = invocation[DeviceOptions.name]?.text ?? Self.unnamed
+    let name = invocation[DeviceOptions.name]?.text ?? DeviceName.unnamed
     if let device = try RequestCommand(user).device(name: name) {
       _ = try label(device, edit)
       return

@@ -71,10 +71,8 @@ struct DeviceView {
     let known =
       tags.isEmpty ? Set(labels.devices).union(retired.keys) : Set(labels.devices(with: tags))
     let found = known.sorted { $0.rawValue < $1.rawValue }.filter { device in
-      let own = labels.labels(of: device)
-      return text.isEmpty || device.text.hasPrefix(text)
-        || own.name?.text.lowercased().contains(text) == true
-        || own.tags.contains { $0.text.lowercased().contains(text) }
+      text.isEmpty || device.text.hasPrefix(text)
+        || labels.labels(of: device).contains(lowercased: text)
     }
     printList(found.map { offline($0, labels, retired) })
     Output.diagnostic(
