@@ -29,6 +29,14 @@ struct SimulationTests {
     #expect(report.dormant > 0 && report.woken > 0)
   }
 
+  /// In this world a device that is cut off switches a topic on while the disk is full: the service cannot know yet, and
+  /// discards.
+  @Test("A filter that is still under way breaks no law")
+  func filterUnderWay() throws {
+    let report = try run(seed: 176_301_652_618_659, seconds: 1800)
+    #expect(report.violations.isEmpty, repetition(report))
+  }
+
   @Test("A disk that is full for an hour loses nothing that was accepted")
   func fullDisk() throws {
     var options = Simulation.Options(seed: 1, seconds: 4200)

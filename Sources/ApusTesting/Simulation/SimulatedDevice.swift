@@ -81,10 +81,13 @@ final class SimulatedDevice: ChannelOwner {
 
   /// Since when the device has been steady, if long enough for the service to have processed everything.
   private var steadyForLong: UInt64? {
-    guard let steadySince, hasLiveLink, world.timeline.now - steadySince > 10 * Timeline.second
+    guard let since = reachesServiceSince, world.timeline.now - since > 10 * Timeline.second
     else { return nil }
-    return steadySince
+    return since
   }
+
+  /// Since when what the device sends has reached the service.
+  private var reachesServiceSince: UInt64? { hasLiveLink ? steadySince : nil }
 
   /// Whether the service has received and written the filter.
   private var serviceSurelyKnowsFilter: Bool {
@@ -121,8 +124,8 @@ final class SimulatedDevice: ChannelOwner {
   /// Whether a notification for the app may be discarded.
   func isSwitchedOff(_ app: Int) -> Bool {
     if isRestrictive(states[app]) { return true }
-    if isOff[app], let steadySince, world.timeline.now - steadySince > 30 * Timeline.second,
-      world.disk.troubledUntil < steadySince
+    if isOff[app], let since = reachesServiceSince,
+      world.timeline.now - since > 30 * Timeline.second, world.disk.troubledUntil < since
     {
       isOff[app] = false
     }
@@ -332,7 +335,7 @@ final class SimulatedDevice: ChannelOwner {
     guard states[app] != state else { return }
     world.trace("device filter", index, app, Int(state.rawValue))
     let wasGone = states[app] == .unlisted
-    if wasGone { tokens.comesBack(app, steadySince: steadySince, world) }
+    if wasGone { tokens.comesBack(app, steadySince: reachesServiceSince, world) }
     let wasSurelyListed = serviceSurelyKnowsFilter
     states[app] = state
     if isRestrictive(state) {

@@ -24,9 +24,9 @@ struct SimulatedTokens {
     goneSince[app] = wasSurelyListed ? time : nil
   }
 
-  /// The app returns to a device that has been online since `steadySince`; nil if it is offline. Its token is inactive
-  /// only if the service surely saw the app removed for longer than the grace period, by a clock that was not set
-  /// meanwhile.
+  /// The app returns to a device that has been online since `steadySince`; nil if it is offline or cut off. Its token
+  /// is inactive only if the service surely saw the app removed for longer than the grace period, by a clock that was
+  /// not set meanwhile.
   mutating func comesBack(_ app: Int, steadySince: UInt64?, _ world: Simulation) {
     defer { goneSince[app] = nil }
     guard let gone = goneSince[app], let steadySince, let token = last[app] else { return }
