@@ -112,6 +112,10 @@ struct AdminAPI: WebHandler {
     case .counters: return try records.counters()
     case .copyStore: return try copyStore(input)
     case .listWebhooks: return try AdminWebhooks(view, input).list()
+    case .listChannels: return try AdminChannels(view, input).list()
+    case .channel: return try AdminChannels(view, input).one()
+    case .createChannel: return try AdminChannels(view, input).create()
+    case .deleteChannel: return try AdminChannels(view, input).delete()
     case .testWebhook: return try AdminWebhooks(view, input).test()
     default:
       if let loss = view.identity.loss { throw AdminProblem(.unavailable, loss) }
@@ -128,6 +132,7 @@ struct AdminAPI: WebHandler {
     switch operation {
     case .addTeam: try changes.addTeam()
     case .addApp: try changes.addApp()
+    case .changeApp: try changes.changeApp()
     case .removeApp: try changes.removeApp()
     case .addKey: try changes.addKey()
     case .revokeKey: try changes.revokeKey()

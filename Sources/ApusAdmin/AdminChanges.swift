@@ -81,7 +81,8 @@ struct AdminChanges {
       pushes[view.text(TopicKey(app: key.topic.app), trust), default: 0] += number
     }
     return try list(
-      "app", name: "topic", ["team", "id", "retain"], numbers: ("dead_token_pushes", pushes))
+      "app", name: "topic", ["team", "id", "retain", "broadcast"],
+      numbers: ("dead_token_pushes", pushes))
   }
 
   /// Throws `notFound` if the section does not exist.
@@ -112,6 +113,33 @@ struct AdminChanges {
     record(.appAdded, "app \(topic)")
     return WebResponse(
       json: .fields(["topic": .string(topic), "team": .string(team.text)]), status: 201)
+  }
+
+  func changeApp() throws(AdminProblem) -> WebResponse {
+    let topic = try input.parameter("topic", { Self.topic($0) }, Self.topicForm)
+    let most = Int64(Limits.retainedNotifications)
+    let retention =
+      input.has("retain") ? Int(try input.integer("retain", 1...most, default: 1)) : nil
+    let broadcasts = input.has("broadcast") ? try input.bool("broadcast") : nil
+    let isConfirmed = try input.bool("delete_channels")
+    try input.requireAllUsed()
+    guard retention != nil || broadcasts != nil else {
+      throw AdminProblem(.invalid, "nothing to change: give \"retain\" or \"broadcast\"")
+    }
+    guard broadcasts != false || isConfirmed else {
+      throw AdminProblem(
+        .invalid,
+        "without broadcasts the app's channels are deleted for good: set \"delete_channels\" to confirm that"
+      )
+    }
+    try require("app", topic)
+    try attempt { try directory.changeApp(topic, retention: retention, broadcasts: broadcasts) }
+    record(.appChanged, "app \(topic)")
+    return WebResponse(
+      json: .fields([
+        "topic": .string(topic), "retain": retention.map { .number($0) },
+        "broadcast": broadcasts.map(JSONValue.bool),
+      ]))
   }
 
   func removeApp() throws(AdminProblem) -> WebResponse {

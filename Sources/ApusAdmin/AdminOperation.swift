@@ -17,6 +17,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case addTeam
   case listApps
   case addApp
+  case changeApp
   case removeApp
   case listKeys
   case addKey
@@ -37,6 +38,10 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case job
   case jobResults
   case cancelJob
+  case listChannels
+  case createChannel
+  case channel
+  case deleteChannel
   case listCodes
   case makeCode
   case withdrawCode
@@ -78,6 +83,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .addTeam: Route("POST", "/v1/teams", .trust)
     case .listApps: Route("GET", "/v1/apps", .read)
     case .addApp: Route("POST", "/v1/apps", .trust)
+    case .changeApp: Route("PATCH", "/v1/apps/{topic}", .trust)
     case .removeApp: Route("DELETE", "/v1/apps/{topic}", .trust)
     case .listKeys: Route("GET", "/v1/keys", .read)
     case .addKey: Route("POST", "/v1/keys", .trust)
@@ -97,6 +103,10 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .job: Route("GET", "/v1/jobs/{job}", .read)
     case .jobResults: Route("GET", "/v1/jobs/{job}/results", .read)
     case .cancelJob: Route("POST", "/v1/jobs/{job}/cancel", .send)
+    case .listChannels: Route("GET", "/v1/channels", .read)
+    case .createChannel: Route("POST", "/v1/channels", .operate)
+    case .channel: Route("GET", "/v1/channels/{channel}", .read)
+    case .deleteChannel: Route("DELETE", "/v1/channels/{channel}", .operate)
     case .retireDevice: Route("POST", "/v1/devices/{device}/retire", .operate)
     case .listCodes: Route("GET", "/v1/codes", .read)
     case .makeCode: Route("POST", "/v1/codes", .operate)

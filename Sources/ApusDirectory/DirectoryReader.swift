@@ -57,9 +57,14 @@ struct DirectoryReader {
     guard let retention = Int(retain) else {
       throw problem(section, "retain must be a number of notifications, not \"\(retain)\"")
     }
+    let broadcast = section["broadcast"] ?? "off"
+    guard ["on", "off"].contains(broadcast) else {
+      throw problem(section, "broadcast must be on or off, not \"\(broadcast)\"")
+    }
     return App(
       id: AppID(number), bundleID: Array(section.name.utf8),
-      team: try id(section["team"] ?? "", section), retention: retention)
+      team: try id(section["team"] ?? "", section), retention: retention,
+      broadcasts: broadcast == "on")
   }
 
   private func key(

@@ -34,10 +34,18 @@ extension DataDirectory {
     }
   }
 
-  /// Sets how many of an app's notifications are stored for each device.
-  package func changeApp(_ topic: String, retention: Int) throws {
+  /// Changes an app; what is nil stays as it is.
+  ///
+  /// - Parameters:
+  ///   - retention: How many of its notifications are stored for each device.
+  ///   - broadcasts: Whether it may have channels. The running service deletes those of an app that may not.
+  package func changeApp(
+    _ topic: String, retention: Int? = nil, broadcasts: Bool? = nil
+  ) throws {
     try edit { text, records in
-      text.set("retain", to: String(retention), in: try section("app", topic, of: records))
+      let section = try section("app", topic, of: records)
+      if let retention { text.set("retain", to: String(retention), in: section) }
+      if let broadcasts { text.set("broadcast", to: broadcasts ? "on" : "off", in: section) }
     }
   }
 

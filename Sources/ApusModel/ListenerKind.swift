@@ -8,6 +8,8 @@ public enum ListenerKind: String, Sendable, CaseIterable {
   case gateway
   /// The feedback service of the binary interface.
   case feedback
+  /// Where providers manage channels, over HTTP/2.
+  case channels
 
   /// From 0 on, in the order of the cases.
   package var index: Int {
@@ -16,6 +18,7 @@ public enum ListenerKind: String, Sendable, CaseIterable {
     case .courier: 1
     case .gateway: 2
     case .feedback: 3
+    case .channels: 4
     }
   }
 }

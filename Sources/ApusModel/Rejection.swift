@@ -37,6 +37,15 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
   case internalServerError
   case serviceUnavailable
   case shutdown
+  // Channels: "Handling error responses from APNs".
+  case badChannelID
+  case badRequestParams
+  case cannotCreateChannelConfig
+  case channelNotRegistered
+  case featureNotEnabled
+  case missingChannelID
+  case missingPushType
+  case topicMismatch
 
   /// The reason on the wire.
   ///
@@ -80,6 +89,14 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
     case .internalServerError: "InternalServerError"
     case .serviceUnavailable: "ServiceUnavailable"
     case .shutdown: "Shutdown"
+    case .badChannelID: "BadChannelId"
+    case .badRequestParams: "BadRequestParams"
+    case .cannotCreateChannelConfig: "CannotCreateChannelConfig"
+    case .channelNotRegistered: "ChannelNotRegistered"
+    case .featureNotEnabled: "FeatureNotEnabled"
+    case .missingChannelID: "MissingChannelId"
+    case .missingPushType: "MissingPushType"
+    case .topicMismatch: "TopicMismatch"
     }
   }
 
@@ -96,11 +113,13 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
     switch self {
     case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority,
       .badTopic, .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType,
-      .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badRequestPayload:
+      .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badRequestPayload,
+      .badChannelID, .badRequestParams, .cannotCreateChannelConfig, .channelNotRegistered,
+      .featureNotEnabled, .missingChannelID, .missingPushType:
       400
     case .badCertificate, .badCertificateEnvironment, .expiredProviderToken, .forbidden,
       .invalidProviderToken, .missingProviderToken, .unrelatedKeyIDInToken,
-      .badEnvironmentKeyInToken:
+      .badEnvironmentKeyInToken, .topicMismatch:
       403
     case .badPath: 404
     case .methodNotAllowed: 405

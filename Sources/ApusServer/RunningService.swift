@@ -6,6 +6,7 @@ import ApusHTTP2
 import ApusJobs
 import ApusLoop
 import ApusModel
+import ApusStore
 import ApusWebhooks
 
 /// A service's workers, as its administration sees them.
@@ -65,6 +66,20 @@ struct RunningService: AdministeredService, GroupPushing {
   func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {
     guard let worker = workers.first else { return }
     worker.loop.perform { worker.send(push, done) }
+  }
+
+  private var register: ChannelRegister? { workers.first?.context.shared.channels }
+
+  func channels() -> [Channel] { register?.all() ?? [] }
+
+  func create(
+    _ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void
+  ) throws(Refusal) {
+    try register?.create(channel, completion: done)
+  }
+
+  func delete(_ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void) {
+    register?.delete(channel, completion: done)
   }
 
   func send(_ batch: GroupBatch, _ done: @escaping @Sendable ([PlacedOutcome]) -> Void) {

@@ -47,6 +47,7 @@ package final class Service {
   private var addressFile: ServiceAddressFile?
   private let audit: AuditLog
   private let labels: LabelRegister
+  private let channels: ChannelRegister
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -109,6 +110,14 @@ package final class Service {
         firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, log: configuration.log
       ) { watched.report(to: $0, nowMilliseconds: EventLoop.wallClockMilliseconds()) } : nil
     jobs = JobService(dataDirectory, log: configuration.log)
+    let channels: ChannelRegister
+    do {
+      channels = try ChannelRegister(store, log: configuration.log)
+    } catch {
+      store.close()
+      throw error
+    }
+    self.channels = channels
     let shared = SharedState(
       configuration: configuration, store: store, order: order,
       gate: ConnectionGate(
@@ -118,7 +127,8 @@ package final class Service {
         : ReplayGuard(
           path: dataDirectory.nonceFile, log: configuration.log,
           nowMilliseconds: EventLoop.wallClockMilliseconds()),
-      audit: audit, labels: labels, events: events, expiries: expiries, enrolment: enrolment,
+      channels: channels, audit: audit, labels: labels, events: events, expiries: expiries,
+      enrolment: enrolment,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
     self.workers = workers
@@ -187,6 +197,7 @@ package final class Service {
     webhooks?.start()
     for worker in everyone { worker.start() }
     jobs.start(running)
+    channels.deleteUnwanted(trust.directory)
     watch.start()
     do {
       try startAdministration()

@@ -43,7 +43,8 @@ package final class SteppedService {
         rules: listener.rules)
     }
     let shared = SharedState(
-      configuration: configuration, store: store, order: order, audit: AuditLog(path: nil),
+      configuration: configuration, store: store, order: order,
+      channels: try ChannelRegister(store, log: configuration.log), audit: AuditLog(path: nil),
       expiries: ExpiryWatch(log: configuration.log))
     let workers = workerLoops.enumerated().map { index, loop in
       var shared = shared

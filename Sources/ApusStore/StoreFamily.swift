@@ -12,6 +12,8 @@ package enum StoreFamily: UInt8, Sendable, CaseIterable, Hashable {
   case feedback = 3
   /// The states of notifications.
   case ledger = 4
+  /// Channels. Keys and values: `ChannelRecord`.
+  case channels = 5
 
   /// The name of the family in the engine.
   package var name: StaticString {
@@ -21,6 +23,7 @@ package enum StoreFamily: UInt8, Sendable, CaseIterable, Hashable {
     case .meta: "meta"
     case .feedback: "feedback"
     case .ledger: "ledger"
+    case .channels: "channels"
     }
   }
 }

@@ -57,6 +57,7 @@ struct Apus {
     case .dev: try DevCommand(invocation).run()
     case .send: try SendCommand(invocation).run()
     case .job: try JobCommand(invocation).run()
+    case .channel: try ChannelCommand(invocation).run()
     case .listen: try ListenCommand(invocation).run()
     case .log: try LogCommand(invocation).run()
     case .token: try TokenCommand(invocation).run()

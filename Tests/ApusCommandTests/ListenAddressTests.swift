@@ -172,7 +172,7 @@ struct ListenAddressTests {
       failure("serve --server-certificate courrier=a:b")?.description
         == "--server-certificate: \"courrier=a:b\" names no listener; it is one of http2, "
         + "http2-development, courier, courier-development, gateway, gateway-development, feedback, "
-        + "feedback-development, admin; did you mean courier?")
+        + "feedback-development, channels, channels-development, admin; did you mean courier?")
     #expect(failure("serve --server-certificate gateway=a:b") == nil)
   }
 

@@ -150,7 +150,7 @@ struct BadCertificates {
 
 @Suite("Invalid certificates at each listener", .timeLimit(.minutes(30)))
 struct BadCertificateTests {
-  static let listeners: [ListenerKind] = [.provider, .gateway, .feedback, .courier]
+  static let listeners = ListenerKind.allCases
   let service: TestService
 
   init() throws { service = try Gateways.service }
@@ -158,7 +158,7 @@ struct BadCertificateTests {
   private func end(_ listener: ListenerKind, _ identity: TLSIdentity?) throws -> RawEnd? {
     let protocols: [String] =
       switch listener {
-      case .provider: ["h2"]
+      case .provider, .channels: ["h2"]
       case .courier: [TestService.courierProtocol]
       case .gateway, .feedback: []
       }
@@ -203,8 +203,8 @@ struct BadCertificateTests {
   /// Whether the service keeps the connection open: its first output shows that.
   private func isLetIn(_ listener: ListenerKind, _ identity: TLSIdentity) throws -> Bool {
     switch listener {
-    case .provider:
-      let provider = try service.provider(identity: identity)
+    case .provider, .channels:
+      let provider = try service.provider(identity: identity, at: listener)
       try provider.ping()
       return true
     case .courier:

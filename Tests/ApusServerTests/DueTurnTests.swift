@@ -22,7 +22,8 @@ struct DueTurnTests {
     let store = MemoryStore()
     let shared = SharedState(
       configuration: configuration, store: store, order: try AcceptanceOrder(store: store) { _ in },
-      audit: audit, expiries: ExpiryWatch(log: configuration.log))
+      channels: try ChannelRegister(store, log: configuration.log), audit: audit,
+      expiries: ExpiryWatch(log: configuration.log))
     let trust = try TrustLoader(
       directory.data, allowsES512: false, audit, log: configuration.log
     ).load()

@@ -81,7 +81,8 @@ final class SteppedBench {
     let audit = AuditLog(path: nil)
     var shared = SharedState(
       configuration: configuration, store: store,
-      order: try AcceptanceOrder(store: store) { _ in }, audit: audit,
+      order: try AcceptanceOrder(store: store) { _ in },
+      channels: try ChannelRegister(store, log: configuration.log), audit: audit,
       expiries: ExpiryWatch(log: configuration.log))
     shared.gate = ConnectionGate(capacity: capacity)
     shared.enrolment = enrolment

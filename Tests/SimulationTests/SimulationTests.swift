@@ -29,8 +29,8 @@ struct SimulationTests {
     #expect(report.dormant > 0 && report.woken > 0)
   }
 
-  /// In this world a device that is cut off switches a topic on while the disk is full: the service cannot know yet, and
-  /// discards.
+  /// In this world a device that is cut off switches a topic on while the disk is full: the service cannot know yet,
+  /// and discards.
   @Test("A filter that is still under way breaks no law")
   func filterUnderWay() throws {
     let report = try run(seed: 176_301_652_618_659, seconds: 1800)

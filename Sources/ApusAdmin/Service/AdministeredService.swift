@@ -2,6 +2,7 @@ package import ApusCore
 package import ApusDirectory
 package import ApusLoop
 package import ApusModel
+package import ApusStore
 package import ApusWebhooks
 
 /// The service that runs, as its administration sees it: everything that only the workers know.
@@ -38,6 +39,17 @@ package protocol AdministeredService: Sendable {
   ///
   /// - Parameter done: Called once on a thread of the service, unless the store never decides.
   func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void)
+
+  /// All channels, the oldest first.
+  func channels() -> [Channel]
+  /// Creates a channel. Throws CannotCreateChannelConfig if its app has as many as it may, without calling `done`.
+  ///
+  /// - Parameter done: Called once on the commit thread: with nil when the channel is durable.
+  func create(
+    _ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void
+  ) throws(Refusal)
+  /// Deletes a channel, likewise.
+  func delete(_ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void)
 }
 
 /// A listener that is open.

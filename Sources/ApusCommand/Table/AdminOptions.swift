@@ -53,7 +53,8 @@ package enum AdminOptions {
 
   /// The commands that can act on a remote service.
   private static let remote = [
-    Verb.team, .app, .key, .cert, .device, .code, .rotate, .log, .status, .send, .job, .doctor,
+    Verb.team, .app, .key, .cert, .device, .code, .rotate, .log, .status, .send, .job, .channel,
+    .doctor,
   ]
 
   package static let url = Option(

@@ -4,8 +4,8 @@ package import ApusModel
 package enum ApusOptions {
   private static let working = [
     Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .backup,
-    .restore, .check, .admin, .webhook, .status, .send, .job, .listen, .log, .token, .doctor,
-    .feedback,
+    .restore, .check, .admin, .webhook, .status, .send, .job, .channel, .listen, .log, .token,
+    .doctor, .feedback,
   ]
   /// The commands that act as a provider.
   private static let providers = [Verb.send, .token, .doctor]
@@ -95,14 +95,20 @@ package enum ApusOptions {
   package static let feedbackDevelopmentListen = listener(
     "--feedback-development-listen", port: 2296, allowed: ListenModifier.ofFeedback,
     help: "Feedback service for legacy senders, development.")
+  package static let channelsListen = listener(
+    "--channels-listen", port: 2199, isOff: true,
+    help: "Where providers manage channels for broadcasts, production; usually 2199.")
+  package static let channelsDevelopmentListen = listener(
+    "--channels-development-listen", port: 2200, isOff: true,
+    help: "Where providers manage channels for broadcasts, development; usually 2200.")
 
   private static func listener(
-    _ flag: String, port: UInt16, allowed: Set<ListenModifier> = ListenModifier.ofOthers,
-    help: String
+    _ flag: String, port: UInt16, isOff: Bool = false,
+    allowed: Set<ListenModifier> = ListenModifier.ofOthers, help: String
   ) -> Option<ListenAddresses> {
     Option(
       flag, .listen(port: port, allowed: allowed), in: [Verb.serve], group: .listeners,
-      default: "\(port)", help: help)
+      default: isOff ? "off" : "\(port)", help: help)
   }
 
   package static let proxyFrom = Option(
@@ -116,7 +122,8 @@ package enum ApusOptions {
   private static let listenerNames =
     [
       http2Listen, http2DevelopmentListen, courierListen, courierDevelopmentListen, gatewayListen,
-      gatewayDevelopmentListen, feedbackListen, feedbackDevelopmentListen,
+      gatewayDevelopmentListen, feedbackListen, feedbackDevelopmentListen, channelsListen,
+      channelsDevelopmentListen,
     ].map { String($0.description.flag.dropFirst(2).dropLast("-listen".count)) } + ["admin"]
 
   package static let serverCertificate = Option(
@@ -313,7 +320,8 @@ package enum ApusOptions {
       subtitle.description, badge.description, sound.description, contentAvailable.description,
       payload.description, payloadFile.description, pushType.description, priority.description,
       expiration.description, collapseID.description, id.description,
-    ] + SendOptions.all + GroupOptions.descriptions + TokenOptions.all + DeviceOptions.all + [
+    ] + SendOptions.all + GroupOptions.descriptions + ChannelOptions.descriptions + TokenOptions.all
+    + DeviceOptions.all + [
       provider.description, courier.description, authority.description, timeout.description,
       providerKey.description, keyID.description, team.description,
       providerCertificate.description, providerCertificateKey.description,
@@ -321,6 +329,7 @@ package enum ApusOptions {
       courierListen.description, courierDevelopmentListen.description,
       gatewayListen.description, gatewayDevelopmentListen.description,
       feedbackListen.description, feedbackDevelopmentListen.description,
+      channelsListen.description, channelsDevelopmentListen.description,
       proxyFrom.description, serverCertificate.description,
       workers.description, noInBandCertificates.description, allowES512.description,
       compactTLS.description,

@@ -21,11 +21,20 @@ package enum TrustOptions {
 
   package static let appToChange = Option(
     "--change", .topic, in: [Verb.app], group: .change, scope: .flagOnly,
-    help: "Change the app with this bundle id; see --retain.")
+    help: "Change the app with this bundle id; see --retain and --broadcast.")
   package static let appRetention = Option(
     "--retain", .integer("N", 1...Limits.retainedNotifications), in: [Verb.app], group: .change,
     scope: .flagOnly, note: "1",
     help: "How many of the app's newest notifications are stored for an offline device.")
+  package static let appBroadcast = Option(
+    "--broadcast", .choice("WHETHER", [("on", true), ("off", false)]), in: [Verb.app],
+    group: .change, scope: .flagOnly, note: "off",
+    help:
+      "Whether the app may have channels for broadcasts. With `off` the service deletes those that it has."
+  )
+  package static let appConsent = Option(
+    "--yes", .flag, in: [Verb.app], group: .change, scope: .flagOnly,
+    help: "Confirm that the app's channels are deleted; --broadcast off needs it.")
 
   package static let acceptLoss = Option(
     "--accept-loss", .flag, in: [Verb.store], group: .change, scope: .flagOnly,
@@ -129,7 +138,8 @@ package enum TrustOptions {
 
   static let all: [OptionDescription] = [
     teamToAdd.description, teamID.description, appToAdd.description, appToRemove.description,
-    appTeam.description, appToChange.description, appRetention.description, keyToAdd.description,
+    appTeam.description, appToChange.description, appRetention.description,
+    appBroadcast.description, appConsent.description, keyToAdd.description,
     keyToRevoke.description, keyTeam.description,
     keyID.description, keyEnvironment.description, keyTopics.description, relatedKey.description,
     publicKey.description, certificateToRevoke.description, certificateToImport.description,

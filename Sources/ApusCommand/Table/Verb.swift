@@ -19,6 +19,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case status
   case send
   case job
+  case channel
   case listen
   case log
   case token
@@ -65,6 +66,7 @@ extension Verb {
     case .code: Self.codeDescription
     case .send: Self.sendDescription
     case .job: Self.jobDescription
+    case .channel: Self.channelDescription
     case .listen: Self.listenDescription
     case .log: Self.logDescription
     case .token: Self.tokenDescription

@@ -38,8 +38,7 @@ package struct HelpText {
     let title = "\(program.name) \(command.name): \(command.summary)"
     var text = TextLayout.paragraph(title, width: width, indent: 0) + "\n"
     text += "\(heading("Usage:")) "
-    text += TextLayout.shellLine(usage(of: command, options), width: width - 7, indent: 7)
-      .dropFirst(7)
+    text += TextLayout.paragraph(usage(of: command, options), width: width, indent: 7).dropFirst(7)
     for paragraph in command.details {
       text += "\n" + TextLayout.paragraph(paragraph, width: width, indent: 0)
     }

@@ -20,12 +20,18 @@ package struct App: Sendable, Hashable {
   package var team: ShortID
   /// How many of its newest notifications are stored for an offline device. From 1 to `Limits.retainedNotifications`.
   package var retention: Int
+  /// Whether it may have channels. "Setting up broadcast push notifications": the feature is off until it is enabled
+  /// for the app.
+  package var broadcasts: Bool
 
-  package init(id: AppID, bundleID: [UInt8], team: ShortID, retention: Int = 1) {
+  package init(
+    id: AppID, bundleID: [UInt8], team: ShortID, retention: Int = 1, broadcasts: Bool = false
+  ) {
     self.id = id
     self.bundleID = bundleID
     self.team = team
     self.retention = retention
+    self.broadcasts = broadcasts
   }
 }
 

@@ -8,6 +8,7 @@ extension Explanation {
   package func text(fields: borrowing RequestFields, directory: Directory) -> String {
     if let text = authenticationText { return text }
     if let text = topicText(fields: fields, directory: directory) { return text }
+    if case .channel(let fault) = self { return fault.text(fields: fields, directory: directory) }
     return requestText(fields: fields)
   }
 

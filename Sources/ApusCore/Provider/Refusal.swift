@@ -97,6 +97,9 @@ package enum Explanation: Sendable, Hashable {
   case inactiveToken(sinceMilliseconds: Int64)
   case tooManyToDevice
 
+  /// A request about channels.
+  case channel(ChannelFault)
+
   /// The reason on the wire. "Handling notification responses from APNs".
   package var reason: Reason {
     switch self {
@@ -134,6 +137,7 @@ package enum Explanation: Sendable, Hashable {
     case .deviceTokenOfOtherTopic: .deviceTokenNotForTopic
     case .inactiveToken: .unregistered
     case .tooManyConnections, .tooManyToDevice: .tooManyRequests
+    case .channel(let fault): fault.reason
     }
   }
 
@@ -152,7 +156,7 @@ package enum Explanation: Sendable, Hashable {
 
   private static func reason(malformed name: HeaderName) -> Reason {
     switch name {
-    case .apnsID: .badMessageID
+    case .apnsID, .apnsRequestID: .badMessageID
     case .apnsExpiration: .badExpirationDate
     case .apnsPriority: .badPriority
     case .apnsPushType: .invalidPushType
@@ -180,6 +184,7 @@ package enum Explanation: Sendable, Hashable {
       .deviceTokenLength, .deviceTokenNotHex, .inactiveToken,
       .tooManyConnections, .tooManyToDevice:
       false
+    case .channel(let fault): fault.concernsTrust
     }
   }
 

@@ -28,6 +28,9 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case webhookRemoved = "webhook.removed"
   case webhookRotated = "webhook.rotated"
 
+  case channelCreated = "channel.created"
+  case channelDeleted = "channel.deleted"
+
   // Pushes by an operator.
   case notificationSent = "notification.sent"
   case jobCancelled = "job.cancelled"

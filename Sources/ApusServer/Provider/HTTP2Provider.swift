@@ -155,6 +155,7 @@ final class HTTP2Provider: ConnectionDriver {
   }
 
   func decide(_ request: HTTP2Request) {
+    if managesChannels { return decideOnChannels(request) }
     do throws(Refusal) {
       try judge(request, request.content)
     } catch {
@@ -274,6 +275,7 @@ final class HTTP2Provider: ConnectionDriver {
   ) -> NotificationID {
     defer { connection.markDirty() }
     if isCounted { shard.noteRejection(rejection.reason) }
+    if managesChannels { return rejectChannel(request, rejection) }
     let given: NotificationID? =
       if case .given(let id) = Admission.messageID(of: request.fields) { id } else { nil }
     let id = given ?? context.ids.next()

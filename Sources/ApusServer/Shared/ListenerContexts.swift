@@ -39,7 +39,7 @@ struct ListenerContexts: Sendable {
       ticketKeys: other == nil ? ticketKeys : TicketKeys())
     tls.allowsCompaction = configuration.allowsCompactTLS
     switch listener.kind {
-    case .provider:
+    case .provider, .channels:
       tls.applicationProtocols = ["h2"]
       tls.keepsBuffers = true
     case .courier:

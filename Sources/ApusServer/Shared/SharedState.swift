@@ -16,6 +16,7 @@ struct SharedState: Sendable {
   var notificationPool = NotificationPool()
   /// Memory that notifications take.
   var memory = MemoryTotal()
+  var channels: ChannelRegister
   var audit: AuditLog
   /// Names and tags of devices; nil without a data directory.
   var labels: LabelRegister?

@@ -16,6 +16,7 @@ extension Worker: ConnectionHost {
       BinaryProvider(
         connection, providers, interception: connection.intercept(.binary, devices))
     case .feedback: FeedbackConnection(reading: connection)
+    case .channels: HTTP2Provider(connection, providers, interception: nil)
     }
   }
 

@@ -228,6 +228,7 @@ import ApusTrust
     }
     let previous = context.replace(trust: trust)
     devices.directoryReplaced(previous.directory)
+    if context.index == 0 { context.shared.channels.deleteUnwanted(trust.directory) }
     judgeConnections(since: previous)
   }
 

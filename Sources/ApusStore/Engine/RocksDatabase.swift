@@ -8,7 +8,8 @@ final class RocksDatabase: @unchecked Sendable {
   let path: String
   let takesWrites: Bool
   let handle: OpaquePointer
-  private let families: [OpaquePointer]
+  /// By raw value; nil for a family that the store of an older program lacks, which only a writer adds.
+  private let families: [OpaquePointer?]
   private let defaultFamily: OpaquePointer
   private let syncOptions: OpaquePointer
   private let mailboxFilter: OpaquePointer
@@ -41,7 +42,9 @@ final class RocksDatabase: @unchecked Sendable {
       creating: isCreating, log: log, tableCount: tableCount)
     defer { unsafe rocksdb_options_destroy(database) }
     // The engine numbers families in the order of their creation: `default`, then ours by raw value.
+    let present = takesWrites ? nil : unsafe Self.familyNames(at: path, database)
     let ours = StoreFamily.allCases.sorted { $0.rawValue < $1.rawValue }
+      .filter { present?.contains("\($0.name)") ?? true }
     let names = ["default"] + ours.map { "\($0.name)" }
     var familyOptions = unsafe ours.map {
       unsafe Optional(tuning.family($0, mailboxFilter: mailboxFilter))
@@ -78,7 +81,11 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe self.mailboxFilter = mailboxFilter
     unsafe handle = opened
     unsafe defaultFamily = unsafe all[0]
-    unsafe families = unsafe Array(all.dropFirst())
+    var families = unsafe [OpaquePointer?](repeating: nil, count: StoreFamily.allCases.count)
+    for (index, family) in ours.enumerated() {
+      unsafe families[Int(family.rawValue)] = unsafe all[index + 1]
+    }
+    unsafe self.families = unsafe families
     unsafe syncOptions = rocksdb_writeoptions_create()
     unsafe rocksdb_writeoptions_set_sync(syncOptions, 1)
     unsafe readOptions = rocksdb_readoptions_create()
@@ -92,7 +99,9 @@ final class RocksDatabase: @unchecked Sendable {
   }
 
   func close() {
-    unsafe families.forEach { unsafe rocksdb_column_family_handle_destroy($0) }
+    unsafe families.forEach { family in
+      if let family = unsafe family { unsafe rocksdb_column_family_handle_destroy(family) }
+    }
     unsafe rocksdb_column_family_handle_destroy(defaultFamily)
     unsafe rocksdb_writeoptions_destroy(syncOptions)
     unsafe rocksdb_readoptions_destroy(readOptions)
@@ -104,13 +113,28 @@ final class RocksDatabase: @unchecked Sendable {
 
   /// Merges all tables of a family now.
   func compact(_ family: StoreFamily) {
-    unsafe rocksdb_compact_range_cf(handle, self.family(family), nil, 0, nil, 0)
+    guard let family = unsafe self.family(family) else { return }
+    unsafe rocksdb_compact_range_cf(handle, family, nil, 0, nil, 0)
   }
 
-  func family(_ family: StoreFamily) -> OpaquePointer { unsafe families[Int(family.rawValue)] }
+  /// Nil for one that the store does not have: it has no rows.
+  func family(_ family: StoreFamily) -> OpaquePointer? { unsafe families[Int(family.rawValue)] }
 
-  private func number(of family: StoreFamily) -> UInt32 {
-    unsafe rocksdb_column_family_handle_get_id(self.family(family))
+  private func number(of family: StoreFamily) -> UInt32? {
+    unsafe self.family(family).map { unsafe rocksdb_column_family_handle_get_id($0) }
+  }
+
+  /// The names of all families of a store; nil if they cannot be listed, which opening it then says.
+  private static func familyNames(at path: String, _ options: OpaquePointer) -> Set<String>? {
+    var count = 0
+    var message: UnsafeMutablePointer<CChar>?
+    let names = unsafe rocksdb_list_column_families(options, path, &count, &message)
+    guard unsafe take(&message) == nil, let names = unsafe names else { return nil }
+    defer { unsafe rocksdb_list_column_families_destroy(names, count) }
+    return Set(
+      (0..<count).compactMap { index in
+        unsafe names[index].map { unsafe String(cString: $0) }
+      })
   }
 
   /// Writes a batch (see `WriteGroup`), and returns once the log is synced.

@@ -5,13 +5,14 @@ extension RocksDatabase {
   func get(
     _ family: StoreFamily, key: Span<UInt8>, once: Bool
   ) throws(StoreError) -> [UInt8]? {
+    guard let table = unsafe self.family(family) else { return nil }
     var message: UnsafeMutablePointer<CChar>?
     let options = unsafe once ? readOnceOptions : readOptions
     // Pinned: one copy, from the engine's block into the array.
     let pinned: OpaquePointer? = unsafe key.withUnsafeBufferPointer { key in
       unsafe key.withMemoryRebound(to: CChar.self) {
         unsafe rocksdb_get_pinned_cf(
-          handle, options, self.family(family), $0.baseAddress, $0.count, &message)
+          handle, options, table, $0.baseAddress, $0.count, &message)
       }
     }
     if let text = unsafe Self.take(&message) {
@@ -28,6 +29,7 @@ extension RocksDatabase {
     _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
   ) throws(StoreError) {
+    guard let table = unsafe self.family(family) else { return }
     let options: OpaquePointer = unsafe rocksdb_readoptions_create()
     defer { unsafe rocksdb_readoptions_destroy(options) }
     if family == .mailbox {
@@ -50,7 +52,7 @@ extension RocksDatabase {
         }
       }
       let iterator: OpaquePointer = unsafe rocksdb_create_iterator_cf(
-        handle, options, self.family(family))
+        handle, options, table)
       defer { unsafe rocksdb_iter_destroy(iterator) }
       // The engine finds nothing beyond the bound.
       return unsafe walk(iterator, from: start.precedes(prefix) ? prefix : start, visit)

@@ -111,7 +111,7 @@ struct RocksTuning {
       switch family {
       case .mailbox: "periodic_compaction_seconds=\(options.mailboxRewriteSeconds)"
       case .ledger: "ttl=\(options.ledgerSeconds)"
-      case .devices, .meta, .feedback: nil
+      case .devices, .meta, .feedback, .channels: nil
       }
     return unsafe age.flatMap { unsafe with($0, made) } ?? made
   }

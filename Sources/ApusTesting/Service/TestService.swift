@@ -71,7 +71,10 @@ package final class TestService: Sendable {
     let address: SocketAddress =
       options.usesIPv6 ? .loopbackIPv6(port: 0) : .loopbackIPv4(port: 0)
     let kinds: [(ListenerKind, BinaryRules)] =
-      [(.provider, .standard), (.courier, .standard), (.feedback, .standard)]
+      [
+        (.provider, .standard), (.courier, .standard), (.feedback, .standard),
+        (.channels, .standard),
+      ]
       + options.gatewayRules.map { (.gateway, $0) }
     var configuration = ServerConfiguration(
       dataDirectory: directory.data.path,
@@ -150,11 +153,14 @@ package final class TestService: Sendable {
   }
 
   /// A provider that has sent its preface.
+  ///
+  /// - Parameter kind: `.channels` for one that manages channels.
   package func provider(
-    _ environment: Environment = .production, identity: TLSIdentity? = nil
+    _ environment: Environment = .production, identity: TLSIdentity? = nil,
+    at kind: ListenerKind = .provider
   ) throws -> RawHTTP2Client {
     let client = RawHTTP2Client(
-      try tls(.provider, environment, protocols: ["h2"], identity: identity))
+      try tls(kind, environment, protocols: ["h2"], identity: identity))
     try client.begin()
     return client
   }

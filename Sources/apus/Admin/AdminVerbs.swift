@@ -31,6 +31,10 @@ extension AdminRemote {
           "topic": .string(topic), "team": invocation[TrustOptions.appTeam].map(JSONValue.string),
         ]))
       show(made, "Added the app \(topic) to team \(made["team"]?.string ?? "").\n")
+    } else if let topic = invocation[TrustOptions.appToChange] {
+      let change = try AppChange(invocation, topic)
+      _ = try ask("PATCH", ["apps", topic], body: change.request)
+      show(change.json, change.text)
     } else if let topic = invocation[TrustOptions.appToRemove] {
       show(try ask("DELETE", ["apps", topic]), "Removed the app \(topic).\n")
     } else {

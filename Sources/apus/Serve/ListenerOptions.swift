@@ -42,6 +42,12 @@ struct NamedListener {
     NamedListener(
       name: "feedback_development", title: "feedback, development", kind: .feedback,
       environment: .development, option: ApusOptions.feedbackDevelopmentListen),
+    NamedListener(
+      name: "channels", title: "channels, production", kind: .channels, environment: .production,
+      option: ApusOptions.channelsListen),
+    NamedListener(
+      name: "channels_development", title: "channels, development", kind: .channels,
+      environment: .development, option: ApusOptions.channelsDevelopmentListen),
   ]
 }
 

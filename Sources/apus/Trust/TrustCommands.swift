@@ -52,16 +52,10 @@ struct AppCommand {
         text: "Added the app \(topic) to team \(team.text).\n"
       ).print(invocation)
     } else if let topic = invocation[TrustOptions.appToChange] {
-      let retention = try invocation.require(TrustOptions.appRetention)
-      try user.attempt { try user.directory.changeApp(topic, retention: retention) }
-      user.record(.appChanged, "app \(topic)")
-      Report(
-        fields: ["topic": .string(topic), "retain": .integer(Int64(retention))],
-        text: retention == 1
-          ? "The app \(topic) now stores its newest notification for an offline device.\n"
-          : "The app \(topic) now stores its newest \(retention) notifications for an offline device.\n"
-      ).print(invocation)
-    } else if invocation.isGiven(TrustOptions.appRetention) {
+      try change(topic)
+    } else if invocation.isGiven(TrustOptions.appRetention)
+      || invocation.isGiven(TrustOptions.appBroadcast)
+    {
       throw invocation.missing(TrustOptions.appToChange.description)
     } else if let topic = invocation[TrustOptions.appToRemove] {
       try user.attempt { try user.directory.removeApp(topic) }
@@ -69,8 +63,73 @@ struct AppCommand {
       Report(fields: ["removed": .string(topic)], text: "Removed the app \(topic).\n")
         .print(invocation)
     } else {
-      try user.list("app", ["team", "id", "retain"])
+      try user.list("app", ["team", "id", "retain", "broadcast"])
     }
+  }
+
+  private func change(_ topic: String) throws(CommandFailure) {
+    let change = try AppChange(invocation, topic)
+    try user.attempt {
+      try user.directory.changeApp(
+        topic, retention: change.retention, broadcasts: change.broadcasts)
+    }
+    user.record(.appChanged, "app \(topic)")
+    if invocation.isOn(ApusOptions.json) {
+      Output.json(change.json)
+    } else {
+      Output.standard(change.text)
+    }
+  }
+}
+
+/// What `apus app --change` changes.
+struct AppChange {
+  let topic: String
+  let retention: Int?
+  let broadcasts: Bool?
+
+  init(_ invocation: Invocation, _ topic: String) throws(CommandFailure) {
+    self.topic = topic
+    broadcasts = invocation[TrustOptions.appBroadcast]
+    retention =
+      broadcasts == nil
+      ? try invocation.require(TrustOptions.appRetention) : invocation[TrustOptions.appRetention]
+    if broadcasts == false, !invocation.isOn(TrustOptions.appConsent) {
+      throw invocation.failure(
+        about: TrustOptions.appBroadcast, "the service deletes all channels of \(topic) for good",
+        remedy: "Give --yes to confirm that.")
+    }
+  }
+
+  /// As asked of the administration.
+  var request: JSONValue {
+    .members([
+      "retain": retention.map { .integer(Int64($0)) }, "broadcast": broadcasts.map(JSONValue.bool),
+      "delete_channels": broadcasts == false ? .bool(true) : nil,
+    ])
+  }
+
+  var json: JSONValue {
+    .members([
+      "topic": .string(topic), "retain": retention.map { .integer(Int64($0)) },
+      "broadcast": broadcasts.map(JSONValue.bool),
+    ])
+  }
+
+  var text: String {
+    var text = ""
+    if let retention {
+      let what = retention == 1 ? "notification" : "\(retention) notifications"
+      text += "The app \(topic) now stores its newest \(what) for an offline device.\n"
+    }
+    switch broadcasts {
+    case true?: text += "The app \(topic) may have channels now.\n"
+    case false?:
+      text +=
+        "The app \(topic) may have no channels any more; the service deletes those that it has.\n"
+    case nil: break
+    }
+    return text
   }
 }
 

@@ -63,6 +63,7 @@ struct AdminAPITests {
       case "{topic}": TestDirectory.topic
       case "{key}" where operation == .revokeKey: bench.directory.topicKey.id.text
       case "{device}": "0123456789abcdef"
+      case "{channel}": "AAECAwQFBgcICQoLDA0ODw=="
       case "{job}": "123e4567-e89b-12d3-a456-426614174000"
       case let part where part.first == "{": String(repeating: "ab", count: 32)
       default: part
@@ -74,6 +75,7 @@ struct AdminAPITests {
       switch operation {
       case .addTeam: #""name":"N","#
       case .addApp: required.replacingOccurrences(of: #""name":"N","#, with: "")
+      case .createChannel: #""topic":"com.example.app","#
       case .addKey: #""team":"\#(bench.directory.team.text)","#
       case .rotate: #""what":"sealing-key","#
       case .addWebhook: #""url":"https://a.example/","#
@@ -229,7 +231,7 @@ struct AdminAPITests {
       "POST", "/v1/teams", #"{"name":"x"}"#, contentType: "Application/JSON; charset=utf-8")
     #expect(json.status == 201)
     let method = try bench.ask("PUT", "/v1/apps/com.example.app")
-    #expect(method.headers == [WebField("Allow", "DELETE")])
+    #expect(method.headers == [WebField("Allow", "PATCH, DELETE")])
   }
 
   @Test("Codes are created, listed without secrets and withdrawn; retired devices stay retired")

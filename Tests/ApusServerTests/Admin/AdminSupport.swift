@@ -36,6 +36,10 @@ struct IdleService: AdministeredService {
   func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {
     done(TestPushOutcome(id: NotificationID(high: 1, low: 2)))
   }
+
+  func channels() -> [Channel] { [] }
+  func create(_ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void) { done(nil) }
+  func delete(_ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void) { done(nil) }
 }
 
 /// The administration API of a data directory, without a service and without sockets.

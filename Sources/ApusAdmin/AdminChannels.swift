@@ -1,0 +1,160 @@
+import ApusThread
+import ApusCore
+import ApusDirectory
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTrust
+import ApusWeb
+import ApusWire
+
+/// Channels as the administration shows and changes them: what providers do through the channel management API, without
+/// their credentials.
+struct AdminChannels {
+  private let view: ServiceView
+  private let input: AdminInput
+  private let changes: AdminChanges
+
+  init(_ view: ServiceView, _ input: AdminInput) {
+    self.view = view
+    self.input = input
+    changes = AdminChanges(view, input)
+  }
+
+  // MARK: Showing
+
+  /// The oldest first, in pages.
+  func list() throws(AdminProblem) -> WebResponse {
+    let topic = try input.text("topic")
+    let environment = try environment()
+    let after = try input.value("after", Self.idForm, Self.id)
+    let limit = Int(try input.integer("limit", 1...10_000, default: 1000))
+    try input.requireAllUsed()
+    var app: AppID?
+    if let topic { app = try self.app(topic).id }
+    var channels = view.service.channels().filter { channel in
+      (app == nil || channel.app == app)
+        && (environment == nil || channel.environment == environment)
+    }
+    if let after {
+      let place = channels.firstIndex { $0.id == after }.map { $0 + 1 } ?? channels.count
+      channels.removeFirst(place)
+    }
+    let next = channels.count > limit ? channels[limit - 1] : nil
+    let trust = view.trust
+    return WebResponse(
+      json: .fields([
+        "channels": .array(channels.prefix(limit).map { json($0, trust) }),
+        "next": next.map { JSONValue.string(Self.text($0.id)) },
+      ]))
+  }
+
+  func one() throws(AdminProblem) -> WebResponse {
+    let channel = try channel()
+    return WebResponse(json: json(channel, view.trust))
+  }
+
+  private func json(_ channel: Channel, _ trust: Trust) -> JSONValue {
+    .fields([
+      "channel": .string(Self.text(channel.id)),
+      "topic": .string(view.text(TopicKey(app: channel.app), trust)),
+      "environment": .string(channel.environment.name),
+      "storage": .string(channel.storage.name),
+      "created": .string(Log.timestamp(channel.createdMilliseconds)),
+    ])
+  }
+
+  private static func text(_ id: ChannelID) -> String {
+    String(decoding: id.base64, as: UTF8.self)
+  }
+
+  // MARK: Changes
+
+  func create() throws(AdminProblem) -> WebResponse {
+    let topic = try input.required(try input.text("topic"), "topic")
+    let environment = try environment() ?? .production
+    let storage = try input.value("storage", "newest or none") { ChannelStorage(name: $0) }
+    try input.requireAllUsed()
+    let app = try app(topic)
+    guard app.broadcasts else {
+      throw AdminProblem(
+        .conflict,
+        "broadcasts are off for the app \(topic): switch them on with "
+          + "`apus app --change \(topic) --broadcast on`")
+    }
+    let random = randomBytes(ChannelID.byteCount)
+    guard let id = ChannelID(bytes: random.span) else {
+      preconditionFailure("16 random bytes are a channel's id")
+    }
+    let channel = Channel(
+      id: id, app: app.id, environment: environment, storage: storage ?? .newest,
+      createdMilliseconds: EventLoop.wallClockMilliseconds())
+    let outcome = Monitor<StoreError??>(nil)
+    do throws(Refusal) {
+      try view.service.create(channel) { error in outcome.notify { $0 = .some(error) } }
+    } catch {
+      throw AdminProblem(
+        .conflict,
+        "the app \(topic) has \(Limits.channelsPerApp) channels in \(environment.name), and may have no more"
+      )
+    }
+    try awaitStore(outcome)
+    changes.record(.channelCreated, subject(channel, topic))
+    return WebResponse(json: json(channel, view.trust), status: 201)
+  }
+
+  func delete() throws(AdminProblem) -> WebResponse {
+    let channel = try channel()
+    let outcome = Monitor<StoreError??>(nil)
+    view.service.delete(channel) { error in outcome.notify { $0 = .some(error) } }
+    try awaitStore(outcome)
+    let topic = view.text(TopicKey(app: channel.app), view.trust)
+    changes.record(.channelDeleted, subject(channel, topic))
+    return WebResponse(json: .fields(["deleted": .string(Self.text(channel.id))]))
+  }
+
+  private func awaitStore(_ outcome: Monitor<StoreError??>) throws(AdminProblem) {
+    guard let error = outcome.take(withinMilliseconds: Int64(Limits.answerSeconds) * 1000) else {
+      throw AdminProblem(
+        .unavailable, "the store did not respond within \(Limits.answerSeconds) s")
+    }
+    if let error { throw AdminProblem(.unavailable, "the store refused: \(error)") }
+  }
+
+  private func subject(_ channel: Channel, _ topic: String) -> String {
+    "channel \(Self.text(channel.id)) of \(topic), \(channel.environment.name)"
+  }
+
+  // MARK: Parameters
+
+  private static let idForm = "a channel id: base64 of 16 bytes"
+
+  private static func id(_ text: String) -> ChannelID? {
+    let text = Array(text.utf8)
+    guard let bytes = Base64.decode(text.span) else { return nil }
+    return ChannelID(bytes: bytes.span)
+  }
+
+  /// That of the path, which is the only parameter. Throws `notFound` if there is none.
+  private func channel() throws(AdminProblem) -> Channel {
+    let id = try input.parameter("channel", Self.id, Self.idForm)
+    try input.requireAllUsed()
+    guard let channel = view.service.channels().first(where: { $0.id == id }) else {
+      throw AdminProblem(.notFound, "the channel \(Self.text(id)) does not exist")
+    }
+    return channel
+  }
+
+  private func environment() throws(AdminProblem) -> Environment? {
+    try input.value("environment", "production or development") { Environment(name: $0) }
+  }
+
+  private func app(_ topic: String) throws(AdminProblem) -> App {
+    let bundle = Array(topic.utf8)
+    guard let app = view.trust.directory.app(bundleID: bundle.span) else {
+      throw AdminProblem(.notFound, "the app \(topic) does not exist")
+    }
+    return app
+  }
+}

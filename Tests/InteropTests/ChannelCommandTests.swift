@@ -1,0 +1,126 @@
+import Foundation
+import Testing
+
+@Suite("apus channel, and curl as a provider that manages channels", .timeLimit(.minutes(5)))
+struct ChannelCommandTests {
+  private func shell(
+    _ command: String, in installation: Installation
+  ) throws -> (code: Int32, text: String) {
+    let text = try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"cd "$1"; apus="$0"; timeout 60 sh -c "$2" "$apus" 2>&1; printf "\ncode %d\n" $?"#,
+        installation.apus.path, installation.directory.path, command,
+      ])
+    let lines = text.split(separator: "\n")
+    let code = lines.last.flatMap { Int32($0.dropFirst("code ".count)) }
+    return (try #require(code), lines.dropLast().joined(separator: "\n"))
+  }
+
+  /// Repeats a command until the service knows of a change of the directory.
+  private func eventually(
+    _ command: String, in installation: Installation
+  ) throws -> (code: Int32, text: String) {
+    for _ in 0..<50 {
+      let said = try shell(command, in: installation)
+      if said.code == 0 { return said }
+      usleep(200_000)
+    }
+    return try shell(command, in: installation)
+  }
+
+  @Test("The operator creates, lists, shows and deletes channels of the running service")
+  func operates() throws {
+    let installation = try Installation()
+    let off = try shell(#""$0" channel --data ."#, in: installation)
+    #expect(off.code == 3, "\(off)")
+    try installation.start()
+    let create = #""$0" channel create --data . --topic com.example.app"#
+    let refused = try shell(create, in: installation)
+    #expect(refused.code == 4 && refused.text.contains("--broadcast on"), "\(refused)")
+    #expect(try shell(#""$0" channel --data ."#, in: installation).text == "None.")
+
+    let on = try shell(
+      #""$0" app --data . --change com.example.app --broadcast on"#, in: installation)
+    #expect(on.code == 0 && on.text == "The app com.example.app may have channels now.", "\(on)")
+    let made = try eventually(create, in: installation)
+    let id = made.text
+    #expect(made.code == 0 && Data(base64Encoded: id)?.count == 16, "\(made)")
+    let other = try shell(
+      create + " --environment development --storage none --json", in: installation)
+    let object = try Programs.json(other.text)
+    #expect(object["storage"] as? String == "none", "\(other)")
+    #expect(object["environment"] as? String == "development")
+
+    let all = try shell(#""$0" channel --data ."#, in: installation).text.split(separator: "\n")
+    #expect(all.count == 2 && all[0].hasPrefix("\(id)  com.example.app  production  newest  20"))
+    let development = try shell(
+      #""$0" channel list --data . --environment development --topic com.example.app --json"#,
+      in: installation)
+    #expect(development.text.contains(object["channel"] as? String ?? "?"), "\(development)")
+    #expect(!development.text.contains(id))
+    let shown = try shell("\"$0\" channel show \(id) --data .", in: installation)
+    #expect(shown.code == 0 && shown.text.contains("newest"), "\(shown)")
+    let deleted = try shell("\"$0\" channel delete \(id) --data .", in: installation)
+    #expect(deleted.code == 0 && deleted.text == "Deleted the channel \(id).", "\(deleted)")
+    let gone = try shell("\"$0\" channel show \(id) --data .", in: installation)
+    #expect(gone.code == 4 && gone.text.contains("does not exist"), "\(gone)")
+    let audit = try String(
+      contentsOf: installation.directory.appending(path: "audit.jsonl"), encoding: .utf8)
+    #expect(audit.contains("\"channel.created\"") && audit.contains("\"channel.deleted\""))
+  }
+
+  @Test("Switching broadcasts off needs consent, by command and by API")
+  func consent() throws {
+    let installation = try Installation()
+    try installation.start()
+    let app = #""$0" app --data . --change com.example.app"#
+    let bare = try shell(app + " --broadcast off", in: installation)
+    #expect(bare.code == 2 && bare.text.contains("--yes"), "\(bare)")
+    #expect(try shell(app + " --broadcast off --yes --retain 3", in: installation).code == 0)
+    let call = "curl -s --unix-socket admin.sock -X PATCH -H 'content-type: application/json' "
+    let url = " http://localhost/v1/apps/com.example.app"
+    let refused = try shell(call + "-d '{\"broadcast\":false}'" + url, in: installation)
+    #expect(refused.text.contains("delete_channels"), "\(refused)")
+    let on = try shell(call + "-d '{\"broadcast\":true}'" + url, in: installation)
+    #expect(on.text.contains("\"broadcast\":true"), "\(on)")
+    let listed = try shell(#""$0" app --data ."#, in: installation)
+    #expect(listed.text.contains("on") && listed.text.contains("3"), "\(listed)")
+    let off = try shell(
+      call + "-d '{\"broadcast\":false,\"delete_channels\":true}'" + url, in: installation)
+    #expect(off.text.contains("\"broadcast\":false"), "\(off)")
+  }
+
+  @Test("curl manages channels with a provider token")
+  func curl() throws {
+    let installation = try Installation()
+    #expect(
+      try shell(
+        #""$0" app --data . --change com.example.app --broadcast on"#, in: installation
+      ).code == 0)
+    try installation.start(["--channels-listen", "127.0.0.1:0"])
+    let addresses = try String(
+      contentsOf: installation.directory.appending(path: "service.addresses"), encoding: .utf8)
+    let line = addresses.split(separator: "\n").first { $0.hasPrefix("channels ") }
+    let port = try #require(
+      line.flatMap { $0.split(separator: " ").first { $0.contains(":") } }?.split(separator: ":")
+        .last, "\(addresses)")
+    let curl =
+      "curl -s --http2 --cacert \(installation.authority) -H \"authorization: bearer $(\"$0\" token make --data .)\" "
+    let base = "https://localhost:\(port)/1/apps/com.example.app/"
+    let created = try shell(
+      curl
+        + "-D - -d '{\"message-storage-policy\":1,\"push-type\":\"LiveActivity\"}' \(base)channels",
+      in: installation)
+    #expect(created.text.contains("HTTP/2 201"), "\(created)")
+    let id = try #require(
+      created.text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("apns-channel-id: ") }?
+        .dropFirst("apns-channel-id: ".count))
+    let list = try shell(curl + "\(base)all-channels", in: installation)
+    #expect(list.text == "{\"channels\":[\"\(id)\"]}", "\(list)")
+    let deleted = try shell(
+      curl + "-X DELETE -w '%{http_code}' -H 'apns-channel-id: \(id)' \(base)channels",
+      in: installation)
+    #expect(deleted.text == "204", "\(deleted)")
+  }
+}
