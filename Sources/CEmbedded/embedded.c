@@ -54,6 +54,10 @@ static const unsigned char certificates_js[] = {
 #embed "../ApusConsole/Assets/certificates.js"
 };
 
+static const unsigned char channels_js[] = {
+#embed "../ApusConsole/Assets/channels.js"
+};
+
 static const unsigned char chart_js[] = {
 #embed "../ApusConsole/Assets/chart.js"
 };
@@ -190,6 +194,7 @@ static const embedded_file console[] = {
   FILE_OF("apps.js", apps_js),
   FILE_OF("audit.js", audit_js),
   FILE_OF("certificates.js", certificates_js),
+  FILE_OF("channels.js", channels_js),
   FILE_OF("chart.js", chart_js),
   FILE_OF("compose.js", compose_js),
   FILE_OF("dev.js", dev_js),

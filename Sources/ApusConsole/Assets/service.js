@@ -4,6 +4,7 @@ import { get } from '/assets/api.js'
 import { Apps } from '/assets/apps.js'
 import { Audit } from '/assets/audit.js'
 import { Certificates } from '/assets/certificates.js'
+import { Channels } from '/assets/channels.js'
 import { Compose } from '/assets/compose.js'
 import { Fleet } from '/assets/fleet.js'
 import { Keys } from '/assets/keys.js'
@@ -19,6 +20,7 @@ export const views = ({ go }) => ({
   ledger: { title: 'Ledger', letter: 'l', make: () => new Ledger({ go }) },
   send: { title: 'Send', letter: 's', make: () => new Compose(serviceSender) },
   apps: { title: 'Apps', letter: 'a', make: () => new Apps() },
+  channels: { title: 'Channels', letter: 'h', make: () => new Channels() },
   keys: { title: 'Keys', letter: 'k', make: () => new Keys() },
   certificates: { title: 'Certificates', letter: 'c', make: () => new Certificates() },
   webhooks: { title: 'Webhooks', letter: 'w', make: () => new Webhooks() },

@@ -7,7 +7,7 @@ import mock_admin
 from admin_world import MARKUP, TOPIC, certificate
 from page_case import PageCase
 
-VIEWS = ["overview", "devices", "ledger", "send", "apps", "keys", "certificates", "webhooks", "audit"]
+VIEWS = ["overview", "devices", "ledger", "send", "apps", "channels", "keys", "certificates", "webhooks", "audit"]
 
 
 class AdminCase(PageCase):
@@ -314,6 +314,41 @@ class Webhooks(AdminCase):
         self.assertEqual([hook["name"] for hook in self.world.webhooks], ["orders"])
 
 
+class Channels(AdminCase):
+    def test_actions(self):
+        """Channels are created and deleted, of apps that are permitted to have them."""
+        browser = self.show("channels")
+        self.expect("No app may have channels yet", "section")
+        browser.click("button", f"Permit channels of {TOPIC}")
+        self.expect("permitted", "[aria-label=Apps]")
+        self.assertEqual(self.call_of("PATCH", f"apps/{TOPIC}"), {"broadcast": True})
+        browser.choose("select", "development", "Environment")
+        browser.click("button", "Create")
+        self.expect("AAEC/wQFBgcICQoLDA0OAQ==", "[aria-label=Channels] table")
+        self.assertEqual(
+            self.call_of("POST", "channels"), {"topic": TOPIC, "environment": "development", "storage": "newest"}
+        )
+        browser.click("button", "Delete AAEC/wQFBgcICQoLDA0OAQ==")
+        browser.accept()
+        browser.wait("document.querySelector('[aria-label=Channels] > div').innerText.includes('None')")
+        self.assertEqual(self.world.channels, [])
+        browser.click("button", f"Switch off channels of {TOPIC}")
+        browser.accept()
+        self.expect("off", "[aria-label=Apps]")
+        self.assertEqual(
+            self.call_of("PATCH", f"apps/{TOPIC}"), {"broadcast": False, "delete_channels": True}
+        )
+
+    def test_pages(self):
+        self.world.channels = [self.world.channel(number) for number in range(201)]
+        browser = self.show("channels")
+        rows = "document.querySelectorAll('table[aria-label=Channels] tbody tr').length"
+        browser.wait(f"{rows} === 200")
+        browser.click("button", "Show more")
+        browser.wait(f"{rows} === 201")
+        self.assertFalse(browser.run("return document.body.innerText.includes('Show more')"))
+
+
 class Ledger(AdminCase):
     def test_search(self):
         browser = self.show("ledger")
@@ -369,7 +404,7 @@ class Ledger(AdminCase):
 class Everywhere(AdminCase):
     def test_keyboard(self):
         browser = self.show()
-        for name, letter in zip(VIEWS[1:] + VIEWS[:1], "dlsakcwuo"):
+        for name, letter in zip(VIEWS[1:] + VIEWS[:1], "dlsahkcwuo"):
             browser.press("g", letter)
             browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
         browser.press("/")

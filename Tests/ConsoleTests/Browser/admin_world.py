@@ -1,5 +1,6 @@
 """The state of the mocked administration: devices, keys, certificates, and the ledger of notifications."""
 
+import base64
 import math
 import threading
 import time
@@ -73,6 +74,7 @@ class World:
             certificate("device", MARKUP, -1, 4),
         ]
         self.revoked = []
+        self.channels = []
         self.webhooks = [
             {
                 "name": "orders",
@@ -103,6 +105,12 @@ class World:
         for index in range(30):
             self.push(f"{index % 4 + 1:016X}", minutes=index)
         self.refuse("BadTopic", "The topic com.example.ap is none of the team's: did you mean com.example.app?")
+
+    def channel(self, number, environment="production", storage="newest"):
+        start = bytes([0, 1, 2, 255, *range(4, 14)])
+        id = base64.b64encode(start + number.to_bytes(2)).decode()
+        made = {"topic": TOPIC, "environment": environment, "storage": storage, "created": stamp(time.time())}
+        return {"channel": id, **made}
 
     def note(self, event, subject):
         self.audit.append(

@@ -62,7 +62,8 @@ class Handler(mock_service.Handler):
         if name == "ledger":
             self.need("read")
             return {"lines": self.found(body)}
-        scopes = {"notifications": "send", "devices": "operate", "codes": "operate", "enrolments": "operate"}
+        operate = dict.fromkeys(["devices", "codes", "enrolments", "channels"], "operate")
+        scopes = {"notifications": "send", **operate}
         self.need(scopes.get(name, "trust"))
         return self.change(world, name, rest, body)
 
@@ -83,6 +84,11 @@ class Handler(mock_service.Handler):
             ]
             more = {"next": found[limit - 1]["device"]} if len(found) > limit else {}
             return {"devices": found[:limit], **more}
+        if name == "channels":
+            found, limit = world.channels, int(query["limit"])
+            if "after" in query:
+                found = found[[one["channel"] for one in found].index(query["after"]) + 1 :]
+            return {"channels": found[:limit], **({"next": found[limit - 1]["channel"]} if len(found) > limit else {})}
         if name == "tags":
             tags = collections.Counter(tag for one in world.devices.values() for tag in one["tags"])
             return {"tags": [{"tag": tag, "devices": number} for tag, number in sorted(tags.items())]}
@@ -146,6 +152,14 @@ class Handler(mock_service.Handler):
             return {"status": 200, "apns_id": id, "apns_unique_id": world.lines[-1]["unique_id"]}
         if name == "teams":
             world.teams.append({"team": "NEWTEAM001", "name": body["name"]})
+        elif name == "apps" and self.command == "PATCH":
+            app = next(app for app in world.apps if app["topic"] == rest[0])
+            app["broadcast"] = "on" if body["broadcast"] else "off"
+        elif name == "channels" and rest:
+            world.channels = [one for one in world.channels if one["channel"] != rest[0]]
+        elif name == "channels":
+            world.channels.append(world.channel(0x0E01, body["environment"], body["storage"]))
+            return world.channels[-1]
         elif name == "apps" and rest:
             world.apps = [app for app in world.apps if app["topic"] != rest[0]]
         elif name == "apps":
