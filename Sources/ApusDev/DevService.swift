@@ -74,7 +74,7 @@ package final class DevService {
         loop: loop, book: book,
         settings: .init(
           data: directory.data, listeners: Self.courierListeners(listeners), team: directory.team,
-          keepsIdentities: !directory.isThrowAway), apps: directory.topics
+          keepsIdentities: !directory.isThrowAway, clock: interceptor.clock), apps: directory.topics
       ) { recorder.enqueue($0) }
       let composer = Composer(
         .init(
@@ -92,7 +92,12 @@ package final class DevService {
       }
       let reload = ReloadCall(service)
       interceptor.set(
-        .init(devices: devices, reload: { reload.call() }, clockChanged: { reload.clockChanged() }))
+        .init(
+          devices: devices, reload: { reload.call() },
+          clockChanged: {
+            reload.clockChanged()
+            loop.perform { devices.activities.clockChanged() }
+          }))
       var facts = Self.facts(configuration, directory, listeners)
       func context(_ facts: DevFacts) -> DevContext {
         DevContext(

@@ -34,6 +34,10 @@ static const unsigned char icons_svg[] = {
 #embed "../ApusConsole/Assets/icons.svg"
 };
 
+static const unsigned char activities_js[] = {
+#embed "../ApusConsole/Assets/activities.js"
+};
+
 static const unsigned char api_js[] = {
 #embed "../ApusConsole/Assets/api.js"
 };
@@ -99,6 +103,10 @@ static const unsigned char faults_js[] = {
 
 static const unsigned char fleet_js[] = {
 #embed "../ApusConsole/Assets/fleet.js"
+};
+
+static const unsigned char images_js[] = {
+#embed "../ApusConsole/Assets/images.js"
 };
 
 static const unsigned char inbox_js[] = {
@@ -189,6 +197,7 @@ static const embedded_file console[] = {
   FILE_OF("views.css", views_css),
   FILE_OF("favicon.svg", favicon_svg),
   FILE_OF("icons.svg", icons_svg),
+  FILE_OF("activities.js", activities_js),
   FILE_OF("api.js", api_js),
   FILE_OF("app.js", app_js),
   FILE_OF("apps.js", apps_js),
@@ -206,6 +215,7 @@ static const embedded_file console[] = {
   FILE_OF("events.js", events_js),
   FILE_OF("faults.js", faults_js),
   FILE_OF("fleet.js", fleet_js),
+  FILE_OF("images.js", images_js),
   FILE_OF("inbox.js", inbox_js),
   FILE_OF("json.js", json_js),
   FILE_OF("keys.js", keys_js),

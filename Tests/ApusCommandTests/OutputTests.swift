@@ -97,6 +97,29 @@ struct OutputTests {
     #expect(card(payload).contains("│ \(payload)\n"))
   }
 
+  @Test("What happens to a Live Activity is one line")
+  func activity() {
+    let topic = "com.example.app.push-type.liveactivity"
+    var line = ActivityLine(
+      topic: topic, event: "updated", activity: 2, attributesType: "Match",
+      contentState: JSONValue(text: #"{"score": "1:0"}"#))
+    #expect(line.text == "\(topic)  Live Activity 2 (Match) updated: {\"score\":\"1:0\"}\n")
+    #expect(
+      line.json.text
+        == #"{"event":"activity","topic":"\#(topic)","activity":2,"change":"updated","#
+        + #""attributes_type":"Match","content_state":{"score":"1:0"}}"#)
+    line.attributesType = "\u{1b}[31m\nMatch"
+    line.contentState = .string(String(repeating: "x", count: 5000))
+    #expect(line.text.utf8.count < 400 && line.text.split(separator: "\n").count == 1)
+    #expect(!line.text.contains("\u{1b}"))
+    let dropped = ActivityLine(topic: topic, event: "dropped", reason: "the activity has ended")
+    #expect(dropped.text == "\(topic)  Live Activity dropped: the activity has ended\n")
+    #expect(
+      dropped.json.text
+        == #"{"event":"activity","topic":"\#(topic)","change":"dropped","#
+        + #""reason":"the activity has ended"}"#)
+  }
+
   @Test("A payload cannot control the terminal")
   func harmless() {
     let text = card("{\"aps\":{}}", texts: ["\u{1b}]0;x\u{07}\u{9b}2J\u{202e}gpj.exe"])

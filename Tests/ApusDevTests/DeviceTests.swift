@@ -105,12 +105,12 @@ struct DeviceTests {
       "POST", "/api/v1/send",
       #"""
       {"device":"phone","topic":"com.example.app.push-type.liveactivity","pushType":"liveactivity",
-       "payload":{"aps":{"timestamp":1,"event":"update","content-state":{"score":"2:1"},
-       "alert":{"title":"Goal"}}}}
+       "payload":{"aps":{"timestamp":1,"event":"start","content-state":{"score":"2:1"},
+       "attributes-type":"Match","attributes":{},"alert":{"title":"Goal"}}}}
       """#)
     #expect(answer.json["verdict"]?["accepted"]?.bool == true, "\(answer.text)")
     let rendering = try await shown(bench, count: 1).first?["rendering"]
-    #expect(rendering?["liveActivity"]?["event"]?.string == "update")
+    #expect(rendering?["liveActivity"]?["event"]?.string == "start")
     #expect(rendering?["liveActivity"]?["state"]?["score"]?.string == "2:1")
     #expect(rendering?["silent"]?.bool == false)
     let refused = try await bench.ask(

@@ -2,6 +2,7 @@
 
 import { button, field, fill, h, select } from '/assets/dom.js'
 import { on } from '/assets/events.js'
+import { imageLinks } from '/assets/images.js'
 import { formatted, problem as problemOf } from '/assets/json.js'
 import { besidesList, lockScreen } from '/assets/phone.js'
 import { PUSH_TYPES, preview } from '/assets/pushtypes.js'
@@ -178,7 +179,8 @@ export class Compose {
     const shown = preview(payload, this.type.value)
     fill(this.look, shown.silent
       ? h('p', { class: 'muted' }, 'Nothing is shown.')
-      : [lockScreen([{ shown, topic: this.topic.value }], { label: 'Preview on a phone' }), besidesList(shown)])
+      : [lockScreen([{ shown, topic: this.topic.value }], { label: 'Preview on a phone' }), besidesList(shown)],
+    imageLinks(payload))
   }
 
   async #send() {

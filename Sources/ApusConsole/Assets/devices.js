@@ -1,10 +1,11 @@
 // The virtual devices: their state, their switches, and what they show.
 
+import { Activities } from '/assets/activities.js'
 import { get, patch, post, remove } from '/assets/api.js'
 import { button, copyButton, field, fill, h, select, toast } from '/assets/dom.js'
 import { on } from '/assets/events.js'
 import { when } from '/assets/pane.js'
-import { besidesList, lockScreen } from '/assets/phone.js'
+import { appName, besidesList, lockScreen } from '/assets/phone.js'
 import { plain, shortened } from '/assets/text.js'
 import { Texts } from '/assets/texts.js'
 
@@ -26,7 +27,12 @@ export class Devices {
     this.go = go
     this.unfolded = new Set()
     this.list = h('ul', { class: 'cards-list', 'aria-label': 'Devices' })
-    this.screen = h('section', { class: 'beside', 'aria-live': 'polite' })
+    this.unfoldedThreads = new Set()
+    this.heading = h('h3', {})
+    this.phone = h('div', { 'aria-live': 'polite' })
+    this.rest = h('div', {})
+    this.activities = new Activities({ changed: () => this.#load() })
+    this.screen = h('section', { class: 'beside' }, this.heading, this.phone, this.activities.element, this.rest)
     this.id = h('input', { autocomplete: 'off', placeholder: 'phone-2', maxlength: '32', spellcheck: 'false' })
     this.language = h('input', { autocomplete: 'off', placeholder: 'en', size: '6' })
     this.texts = new Texts()
@@ -42,6 +48,7 @@ export class Devices {
       this.screen)
     on('device', () => this.#soon())
     on('update', () => this.#soon())
+    on('clock', () => this.#soon())
     on('link', (isUp) => { if (isUp) this.#soon() })
   }
 
@@ -109,25 +116,38 @@ export class Devices {
       h('details', { open: this.unfolded.has(device.id),
         ontoggle: (event) => this.unfolded[event.target.open ? 'add' : 'delete'](device.id) },
         h('summary', {}, `Tokens (${device.tokens.length})`),
-        h('ul', { class: 'token-list' }, device.tokens.map(({ topic, environment, token }) => h('li', {},
+        h('ul', { class: 'token-list' }, device.tokens.map(({ topic, environment, token, activity }) => h('li', {},
           h('code', { title: token }, shortened(token, 10)),
           copyButton(token, `the token of ${device.id} for ${topic}`),
-          h('small', { class: 'muted' }, plain(topic), ', ', environment))))))
+          h('small', { class: 'muted' }, plain(topic), ', ', environment,
+            activity != null && `, Live Activity ${activity}`))))))
   }
 
   async #shown(device) {
     if (!device) {
-      fill(this.screen, this.open && h('p', { class: 'muted' }, 'This device does not exist.'))
+      fill(this.heading)
+      fill(this.phone, this.open && h('p', { class: 'muted' }, 'This device does not exist.'))
+      this.activities.draw(null, [])
+      fill(this.rest)
       return
     }
-    const answer = await get(`/devices/${encodeURIComponent(device.id)}/shown`)
-    const items = answer.shown.filter(({ rendering }) => rendering)
-      .map((item) => ({ ...item, shown: item.rendering, time: item.atMilliseconds }))
-    const silent = items.filter(({ shown }) => shown.silent && !shown.liveActivity)
-    fill(this.screen, h('h3', {}, 'On ', plain(device.name ?? device.id)),
-      lockScreen(items.slice(0, 12), { label: `What ${device.id} shows` }),
-      besidesList(items.find(({ shown }) => !shown.silent)?.shown),
-      items.length > 0 && h('div', {}, button('Clear the screen',  () => this.#clear(device.id), { class: 'small' })),
+    const path = `/devices/${encodeURIComponent(device.id)}`
+    const [{ shown }, { activities }] = await Promise.all([get(`${path}/shown`), get(`${path}/activities`)])
+    // The alert of a Live Activity is a banner beside the activity's own card.
+    const items = shown.filter(({ rendering }) => rendering).map((item) => ({
+      ...item, shown: item.rendering, time: item.atMilliseconds, isBanner: true }))
+    const silent = items.filter(({ shown }) => shown.silent)
+    const badges = Object.entries(device.badges ?? {}).filter(([, badge]) => badge > 0)
+    const focused = this.phone.contains(document.activeElement) ? document.activeElement.dataset.key : null
+    fill(this.heading, 'On ', plain(device.name ?? device.id))
+    fill(this.phone, lockScreen(items, {
+      label: `What ${device.id} shows`, unfolded: this.unfoldedThreads,
+      activities: this.activities.draw(device.id, activities) }))
+    if (focused) this.phone.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus()
+    fill(this.rest, besidesList(items.find(({ shown }) => !shown.silent)?.shown),
+      badges.length > 0 && h('p', { class: 'muted' }, 'Badges: ',
+        badges.map(([topic, badge], index) => [index > 0 && ', ', plain(appName(topic)), ` ${badge}`])),
+      items.length > 0 && h('div', {}, button('Clear the screen', () => this.#clear(device.id), { class: 'small' })),
       silent.length > 0 && h('p', { class: 'muted' },
         `${silent.length} silent, the last at `, when(silent[0].time, 'short')))
   }

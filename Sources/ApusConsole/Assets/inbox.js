@@ -27,6 +27,7 @@ function row(line) {
       when(line.time, 'short')),
     h('p', { class: `text ${line.isText ? '' : 'is-data'}` }, line.body ? plain(line.body) : ''),
     h('p', { class: 'facts-line' }, h('span', {}, facts.map((fact, index) => [index > 0 && ' · ', plain(fact)])),
+      line.dropped && h('span', { class: 'mark warn' }, 'dropped by the device'),
       line.fault && h('span', { class: 'mark armed' }, 'fault'),
       line.violations > 0 && h('span', { class: 'mark warn' },
         `${line.violations} ${line.violations === 1 ? 'violation' : 'violations'}`),

@@ -3,8 +3,9 @@
 import { get } from '/assets/api.js'
 import { append, button, copy, copyButton, facts, fill, h } from '/assets/dom.js'
 import { formatted } from '/assets/json.js'
+import { imageLinks } from '/assets/images.js'
 import { when } from '/assets/pane.js'
-import { besidesList, lockScreen } from '/assets/phone.js'
+import { besidesList, hasBanner, lockScreen } from '/assets/phone.js'
 import { isRefused, nameOf } from '/assets/pushes.js'
 import { bytes, decoded, dump, duration, literal, plain, shortened, spelled } from '/assets/text.js'
 
@@ -117,20 +118,40 @@ function payload(push) {
     text || raw.length ? view : h('p', { class: 'muted' }, 'No payload.'))
 }
 
+/** Why no device has shown the push. */
+function unseen(push) {
+  if (isRefused(push)) return 'The push was rejected, so no device gets it.'
+  if (push.activity?.outcome === 'dropped') return 'The device dropped it.'
+  return push.device ? 'The device has not shown it yet.' : 'No virtual device has this token.'
+}
+
+/** Why there is nothing to see. */
+function nothing(shown) {
+  if (!shown) return 'Nothing: a phone cannot read this payload.'
+  return shown.silent ? 'Nothing is shown: the app wakes in the background.' : 'No banner: there is no text to show.'
+}
+
 function rendering(push) {
   const shown = push.shown ?? push.preview
-  const state = isRefused(push) ? 'The push was rejected, so no device gets it.'
-  : push.device ? 'The device has not shown it yet.' : 'No virtual device has this token.'
-  const isSeen = shown && (!shown.silent || shown.liveActivity)
+  const isSeen = shown && (hasBanner(shown) || shown.liveActivity)
   return section(
     push.shown ? 'On the device' : 'As a phone would show it',
     isSeen
       ? lockScreen([{ shown, topic: push.topic ?? '', time: push.receivedMilliseconds }],
         { time: push.receivedMilliseconds })
-      : h('p', { class: 'muted' }, shown
-        ? 'Nothing is shown: the app wakes in the background.' : 'Nothing: a phone cannot read this payload.'),
-    isSeen && !push.shown && h('p', { class: 'muted caption' }, state, ' It would look like this.'),
-    shown && besidesList(shown))
+      : h('p', { class: 'muted' }, nothing(shown)),
+    isSeen && !push.shown && h('p', { class: 'muted caption' }, unseen(push), ' It would look like this.'),
+    shown && besidesList(shown), imageLinks(push.payload))
+}
+
+/** What the device did with a push to a Live Activity. */
+function activity(push) {
+  const { outcome, activity: id, reason } = push.activity ?? {}
+  if (!outcome) return null
+  const device = push.device && h('a', { href: `#/devices/${encodeURIComponent(push.device)}` }, plain(push.device))
+  return h('div', { class: `callout verdict ${outcome === 'dropped' ? 'warn' : ''}` }, outcome === 'dropped'
+    ? h('p', {}, h('strong', {}, 'Dropped by the device'), ': ', literal(reason ?? ''), '.')
+    : h('p', {}, `Live Activity ${id} `, h('strong', {}, outcome), device && [' on ', device], '.'))
 }
 
 /** The push as elements. `actions` follow the actions that every push has. */
@@ -145,7 +166,7 @@ export function pushDetail(push, { onback, onagain }) {
       h('div', { class: 'actions' },
         push.curl && button('Copy as curl', () => copy(push.curl, 'a curl command'), { id: 'copy-curl' }),
         button('Edit and send', () => onagain(push)))),
-    h('div', { class: 'detail-body' }, verdict(push),
+    h('div', { class: 'detail-body' }, verdict(push), activity(push),
       h('div', { class: 'wide' }, violations(push.violations), way(push), payload(push), request(push), headers(push)),
       h('aside', { class: 'beside' }, rendering(push))),
   ]

@@ -57,7 +57,7 @@ function summary(push) {
     isText: name.isText, topic: push.topic ?? '', type: push.pushType ?? '', device: push.device ?? null,
     environment: push.environment, status: push.verdict?.status, reason: push.verdict?.reason ?? '',
     refused: isRefused(push), fault: push.verdict?.fault ?? '', violations: push.violations?.length ?? 0,
-    state: states.length ? states[states.length - 1].state : '',
+    state: states.length ? states[states.length - 1].state : '', dropped: push.activity?.outcome === 'dropped',
   }
 }
 

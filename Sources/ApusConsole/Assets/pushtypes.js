@@ -17,6 +17,7 @@ const ALERT = [
 ]
 const DATA = { key: 'data', label: 'The app’s own data, as JSON', kind: 'json', placeholder: '{"order": 1742}' }
 
+const later = (text, seconds) => (text === '' || text == null ? undefined : seconds + Math.floor(Number(text)))
 const number = (text) => (text === '' || text == null ? undefined : Number(text))
 
 function alertOf({ title, subtitle, body }) {
@@ -65,13 +66,18 @@ export const PUSH_TYPES = {
       { key: 'attributes', label: 'Attributes, as JSON (start)', kind: 'json',
         placeholder: '{"match": "Basel – Bern"}' },
       ...TEXTS.filter(({ key }) => key !== 'subtitle'),
+      { key: 'score', label: 'Relevance', kind: 'number' },
+      { key: 'staleAfter', label: 'Stale, s from now', kind: 'number' },
+      { key: 'dismissAfter', label: 'Off the screen, s from now (end)', kind: 'number' },
     ],
     payload: (values, seconds) => ({
       aps: {
         timestamp: seconds, event: values.event || 'update',
           'content-state': parsed(values.state, 'Content state') ?? {},
         'attributes-type': values.attributesType || undefined, attributes: parsed(values.attributes, 'Attributes'),
-        alert: alertOf(values),
+        alert: alertOf(values), 'relevance-score': number(values.score),
+        'stale-date': later(values.staleAfter, seconds),
+        'dismissal-date': values.event === 'end' ? later(values.dismissAfter, seconds) : undefined,
       },
     }),
   },

@@ -91,7 +91,7 @@ struct DevAPI: WebHandler {
       .violations, .clearViolations:
       return try PushRoutes(context: context).answer(operation, input)
     case .listDevices, .addDevice, .changeDevice, .removeDevice, .shown, .clearShown,
-      .listStrings, .strings, .setStrings:
+      .activities, .clearActivities, .listStrings, .strings, .setStrings:
       return try DeviceRoutes(context: context).answer(operation, input)
     case .listFaults, .addFault, .removeFaults, .removeFault:
       return try FaultRoutes(context: context).answer(operation, input)

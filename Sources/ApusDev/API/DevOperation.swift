@@ -7,6 +7,7 @@ package enum DevOperation: String, Sendable, CaseIterable {
   case listPushes, getPush, clearPushes, waitForPushes, countPushes, assertPushes
   case violations, clearViolations
   case listDevices, addDevice, changeDevice, removeDevice, shown, clearShown
+  case activities, clearActivities
   case listFaults, addFault, removeFaults, removeFault
   case clock, setClock
   case listStrings, strings, setStrings
@@ -50,6 +51,8 @@ package enum DevOperation: String, Sendable, CaseIterable {
     case .removeDevice: Route("DELETE", "/api/v1/devices/{id}")
     case .shown: Route("GET", "/api/v1/devices/{id}/shown")
     case .clearShown: Route("DELETE", "/api/v1/devices/{id}/shown")
+    case .activities: Route("GET", "/api/v1/devices/{id}/activities")
+    case .clearActivities: Route("DELETE", "/api/v1/devices/{id}/activities")
     case .listFaults: Route("GET", "/api/v1/faults")
     case .addFault: Route("POST", "/api/v1/faults", .json)
     case .removeFaults: Route("DELETE", "/api/v1/faults")

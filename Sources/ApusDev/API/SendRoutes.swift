@@ -14,29 +14,51 @@ struct SendRoutes {
     var environment: Environment
     /// The device whose token is used.
     var device: String?
+    /// The Live Activity of the device whose token is used.
+    var activity: Int?
   }
 
   func answer(_ input: DevInput) throws(DevProblem) -> WebResponse {
     var wanted = try input.read { (reader) throws(InputFault) in try read(&reader) }
-    if let device = wanted.device {
-      let topic = wanted.push.topic ?? ""
-      let environment = wanted.environment
-      let token: String?? = try context.ask { devices, done in
-        guard let device = devices.device(device), let link = device.links[environment] else {
-          return done(.none)
-        }
-        done(.some((link.tokens[topic] ?? link.deadTokens[topic])?.hex))
-      }
-      guard let known = token else {
-        throw DevProblem(.notFound, "the device \"\(device)\" does not exist")
-      }
-      guard let found = known else {
-        throw DevProblem(
-          .conflict, "\(device) has no token for \(topic) in \(environment.name)", field: "topic")
-      }
-      wanted.push.token = found
-    }
+    if let device = wanted.device { wanted.push.token = try token(of: device, wanted) }
     return try send(wanted)
+  }
+
+  /// The token of the device for the topic, or that of its activity.
+  private func token(of id: String, _ wanted: Wanted) throws(DevProblem) -> String {
+    let topic = wanted.push.topic ?? ""
+    let (environment, activity) = (wanted.environment, wanted.activity)
+    let isForRunning = activity == nil && Self.isForRunningActivity(wanted.push)
+    let token: String?? = try context.ask { devices, done in
+      guard let device = devices.device(id), let link = device.links[environment] else {
+        return done(.none)
+      }
+      if let activity { return done(.some(device.activities.token(activity)?.hex)) }
+      let running =
+        isForRunning
+        ? device.activities.newestToken(
+          topic: topic, environment, at: devices.activities.nowSeconds) : nil
+      done(.some((running ?? link.tokens[topic] ?? link.deadTokens[topic])?.hex))
+    }
+    guard let known = token else {
+      throw DevProblem(.notFound, "the device \"\(id)\" does not exist")
+    }
+    guard let found = known else {
+      guard let activity else {
+        throw DevProblem(
+          .conflict, "\(id) has no token for \(topic) in \(environment.name)", field: "topic")
+      }
+      throw DevProblem(
+        .conflict, "\(id) has no Live Activity \(activity) with a token", field: "activity")
+    }
+    return found
+  }
+
+  /// Whether the push changes or ends a Live Activity, for which an app's server uses the activity's token.
+  private static func isForRunningActivity(_ push: PushRequest) -> Bool {
+    guard DeviceBook.suffix(of: push.topic ?? "") == .liveActivity else { return false }
+    let event = (try? JSONValue(parsing: push.payload.span))?["aps"]?["event"]?.string
+    return event == "update" || event == "end"
   }
 
   private func read(_ reader: inout FieldReader) throws(InputFault) -> Wanted {
@@ -44,6 +66,10 @@ struct SendRoutes {
     let device = try reader.string("device", maximumBytes: 64)
     guard (token == nil) != (device == nil) else {
       throw InputFault("must have either token or device")
+    }
+    let activity = try reader.integer("activity", 1...Int64(Int32.max))
+    guard activity == nil || device != nil else {
+      throw reader.fault("activity", "needs device")
     }
     let types = PushType.allCases.map { ("\($0.name)", $0) }
     var push = PushRequest(
@@ -62,7 +88,9 @@ struct SendRoutes {
     push.collapseID = try reader.string("collapseID")
     push.id = try id(reader.string("apnsID"), &reader, "apnsID")
     if var headers = try reader.object("headers") { try readHeaders(&headers, &push) }
-    return Wanted(push: push, environment: environment ?? .production, device: device)
+    return Wanted(
+      push: push, environment: environment ?? .production, device: device,
+      activity: activity.map(Int.init))
   }
 
   /// An object, or a text that is sent unchanged.

@@ -83,9 +83,13 @@ final class DeviceBook: Sendable {
 
   /// The bundle id that a topic belongs to.
   static func bundle(of topic: String) -> String {
+    String(
+      decoding: topic.utf8.dropLast(suffix(of: topic).text.utf8CodeUnitCount), as: UTF8.self)
+  }
+
+  static func suffix(of topic: String) -> TopicSuffix {
     let bytes = Array(topic.utf8)
-    let suffix = TopicSuffix(of: bytes.span)
-    return String(decoding: bytes.dropLast(suffix.text.utf8CodeUnitCount), as: UTF8.self)
+    return TopicSuffix(of: bytes.span)
   }
 
   /// The texts of an app in a language: for `de-AT` those of `de-AT`, else of `de`, else of the default language.

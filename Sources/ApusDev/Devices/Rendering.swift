@@ -34,6 +34,11 @@ package struct Rendering: Sendable, Hashable {
       state: aps["content-state"].map(Self.text), attributes: aps["attributes"].map(Self.text))
   }
 
+  /// Whether there is something to read, and so a banner.
+  var hasText: Bool {
+    [presentation.title, presentation.subtitle, presentation.body].contains { $0?.isEmpty == false }
+  }
+
   private static func text(_ value: JSONValue) -> String {
     String(decoding: value.bytes, as: UTF8.self)
   }

@@ -1,4 +1,5 @@
 import ApusDevice
+import ApusLoop
 import ApusModel
 import ApusWire
 
@@ -13,6 +14,15 @@ struct ShownNotification: Sendable {
   var isFromStorage: Bool
   /// Nil if the payload is not a JSON object.
   var rendering: Rendering?
+}
+
+extension ShownNotification {
+  init(_ notification: DeviceLink.ReceivedNotification, _ rendering: Rendering?) {
+    self.init(
+      id: notification.id, topic: notification.topic, environment: notification.environment,
+      milliseconds: EventLoop.wallClockMilliseconds(), collapseID: notification.collapseID,
+      isFromStorage: notification.isFromStorage, rendering: rendering)
+  }
 }
 
 /// A simulated device. Confined to the loop of the devices.
@@ -36,11 +46,17 @@ final class VirtualDevice {
   /// The number on each app's icon.
   private(set) var badges: [String: Int] = [:]
   var links: [Environment: DeviceLink] = [:]
+  var activities = DeviceActivities()
+  private let clock: ServiceClock
 
   /// Maximum number of shown notifications, as on a phone.
   private static let shownCapacity = 100
 
-  init(id: String, name: String, language: String, identity: DeviceIdentity, deviceID: String) {
+  init(
+    id: String, name: String, language: String, identity: DeviceIdentity, deviceID: String,
+    clock: ServiceClock
+  ) {
+    self.clock = clock
     self.id = id
     self.name = name
     self.language = language
@@ -53,13 +69,19 @@ final class VirtualDevice {
     TopicSuffix.allCases.map { "\(bundle)\($0.text)" }
   }
 
-  /// Sends the lists of topics in both environments.
+  /// Its connections and those of its activities.
+  var allLinks: [DeviceLink] { links.values + activities.links }
+
+  private var nowSeconds: Int64 { clock.nowMilliseconds / 1000 }
+
+  /// Sends the lists of topics on all connections.
   func sayTopics() {
     let installed = apps.filter { $0.value == .installed }.keys.sorted()
     let topics = installed.flatMap(Self.topics)
     for link in links.values {
       link.setTopics(enabled: notifications ? topics : [], ignored: notifications ? [] : topics)
     }
+    activities.sayTopics(notifications: notifications, at: nowSeconds)
   }
 
   /// Shows a notification. It replaces an older one with the same collapse id.
@@ -114,6 +136,7 @@ final class VirtualDevice {
     writer.key("tokens")
     writeTokens(to: &writer)
     writer.integer("shown", Int64(shown.count))
+    writer.integer("activities", Int64(activities.countOnScreen(at: nowSeconds)))
     writer.endObject()
   }
 
@@ -128,6 +151,7 @@ final class VirtualDevice {
         writer.endObject()
       }
     }
+    activities.writeTokens(to: &writer)
     writer.endArray()
   }
 }

@@ -61,22 +61,24 @@ extension VirtualDevices {
       device.apps[bundle] = state
       guard state == .removed else { continue }
       for link in device.links.values { link.forget(VirtualDevice.topics(of: bundle)) }
+      device.activities.remove(app: bundle)
     }
     if let power = change.power {
       device.power = power
-      for link in device.links.values { link.setPower(power) }
+      for link in device.allLinks { link.setPower(power) }
     }
     if change.notifications != nil || !change.apps.isEmpty { device.sayTopics() }
     for (bundle, state) in change.apps where state == .installed {
       requestTokens(of: bundle, for: device)
     }
-    let links = Array(device.links.values)
+    let links = device.allLinks
     if let online = change.online, online != device.isOnline {
       device.isOnline = online
       guard online else { return each(links.map { link in { link.stop($0) } }, done) }
       for link in links { link.start() }
     }
     each(links.map { link in { link.settle($0) } }, done)
+    activities.settle(device)
   }
 
   /// The device for a token that the service did not issue, and its token for the topic; nil if there is none.

@@ -18,11 +18,14 @@ final class VirtualDevices: @unchecked Sendable {
     var team: String
     /// Whether identities are saved for the next run.
     var keepsIdentities: Bool
+    /// The clock of Live Activities.
+    var clock: ServiceClock
   }
 
   let loop: EventLoop
   let book: DeviceBook
   let settings: Settings
+  let activities: ActivityHost
   private let shared: DeviceLoop
   private let authority: CertificateAuthority
   private let authorityPEM: [UInt8]
@@ -46,6 +49,11 @@ final class VirtualDevices: @unchecked Sendable {
     shared = DeviceLoop(loop: loop)
     authority = try settings.data.issuer(.devices)
     authorityPEM = try Files.read(settings.data.clientAuthorityFile)
+    activities = ActivityHost(loop: loop, clock: settings.clock, book: book, record: record)
+    activities.devices = { [unowned self] in all }
+    activities.makeLink = { [unowned self] environment in
+      try makeLink(environment, context(of: newIdentity("activity")))
+    }
   }
 
   func device(_ id: String) -> VirtualDevice? { all.first { $0.id == id } }
@@ -66,15 +74,10 @@ final class VirtualDevices: @unchecked Sendable {
     guard let deviceID = identity.deviceID else {
       throw DevProblem(.failed, "the device's certificate cannot be read")
     }
-    let context = try TLSContext(
-      client: TLSClientConfiguration(
-        trustRoots: .authorities(PEM: authorityPEM),
-        identity: TLSIdentity(
-          certificateChainPEM: Array(identity.certificatePEM.utf8),
-          privateKeyPEM: Array(identity.keyPEM.utf8)),
-        applicationProtocols: ["\(CourierALPN.apus.name)"], serverName: "localhost"))
+    let context = try context(of: identity)
     let device = VirtualDevice(
-      id: id, name: name, language: language, identity: identity, deviceID: deviceID)
+      id: id, name: name, language: language, identity: identity, deviceID: deviceID,
+      clock: settings.clock)
     for app in apps { device.apps[app] = .installed }
     for environment in environments { link(device, environment, context) }
     all.append(device)
@@ -85,11 +88,29 @@ final class VirtualDevices: @unchecked Sendable {
     return device
   }
 
+  private func context(of identity: DeviceIdentity) throws -> TLSContext {
+    try TLSContext(
+      client: TLSClientConfiguration(
+        trustRoots: .authorities(PEM: authorityPEM),
+        identity: TLSIdentity(
+          certificateChainPEM: Array(identity.certificatePEM.utf8),
+          privateKeyPEM: Array(identity.keyPEM.utf8)),
+        applicationProtocols: ["\(CourierALPN.apus.name)"], serverName: "localhost"))
+  }
+
   private func link(
     _ device: VirtualDevice, _ environment: Environment, _ context: TLSContext
   ) {
-    guard let address = settings.listeners[environment] else { return }
-    let link = DeviceLink(environment) { [shared] link in
+    guard let link = makeLink(environment, context) else { return }
+    let (id, book) = (device.id, book)
+    link.onToken = { _, token in book.add(token.hex, of: id) }
+    link.onReceived = { [unowned self, unowned device] in received($0, device) }
+    device.links[environment] = link
+  }
+
+  private func makeLink(_ environment: Environment, _ context: TLSContext) -> DeviceLink? {
+    guard let address = settings.listeners[environment] else { return nil }
+    return DeviceLink(environment) { [shared] link in
       DeviceConnection(
         shared: shared,
         configuration: .init(
@@ -97,10 +118,6 @@ final class VirtualDevices: @unchecked Sendable {
           backoff: .init(firstMilliseconds: 50, maximumMilliseconds: 2000)),
         seed: randomID().low, delegate: link)
     }
-    let (id, book) = (device.id, book)
-    link.onToken = { _, token in book.add(token.hex, of: id) }
-    link.onReceived = { [unowned self, unowned device] in received($0, device) }
-    device.links[environment] = link
   }
 
   /// The saved identity, or a new one.
@@ -110,17 +127,21 @@ final class VirtualDevices: @unchecked Sendable {
     if settings.keepsIdentities, let (key, certificate) = try file.read(), let certificate {
       return DeviceIdentity(certificatePEM: certificate, keyPEM: key)
     }
-    let key = try PrivateKey.generateP256()
-    let certificate = try authority.issueDevice(
-      deviceID: DeviceID(randomID().high), name: String(name.prefix(32)), publicKey: key.publicKey,
-      validity: Validity(
-        now: EventLoop.wallClockMilliseconds() / 1000, days: DataDirectory.ValidityDays.device))
-    let identity = DeviceIdentity(certificatePEM: certificate.pem, keyPEM: key.pkcs8PEM)
+    let identity = try newIdentity(name)
     if settings.keepsIdentities {
       try Files.makeDirectory(path)
       try file.write(identity)
     }
     return identity
+  }
+
+  private func newIdentity(_ name: String) throws -> DeviceIdentity {
+    let key = try PrivateKey.generateP256()
+    let certificate = try authority.issueDevice(
+      deviceID: DeviceID(randomID().high), name: String(name.prefix(32)), publicKey: key.publicKey,
+      validity: Validity(
+        now: EventLoop.wallClockMilliseconds() / 1000, days: DataDirectory.ValidityDays.device))
+    return DeviceIdentity(certificatePEM: certificate.pem, keyPEM: key.pkcs8PEM)
   }
 
   /// `done` is called when the device has disconnected.
@@ -131,7 +152,7 @@ final class VirtualDevices: @unchecked Sendable {
     book.forgetAdoptions()
     if settings.keepsIdentities { Files.remove("\(settings.data.path)/dev/\(id).pem") }
     // The closure keeps the device alive until its links have stopped.
-    each(device.links.values.map { link in { link.stop($0) } }) {
+    each(device.allLinks.map { link in { link.stop($0) } }) {
       withExtendedLifetime(device) { done() }
     }
   }
@@ -176,19 +197,21 @@ final class VirtualDevices: @unchecked Sendable {
   private func received(
     _ notification: DeviceLink.ReceivedNotification, _ device: VirtualDevice
   ) {
+    guard DeviceBook.suffix(of: notification.topic) != .liveActivity else {
+      return activities.received(notification, device, over: .startToken)
+    }
     let rendering = Rendering(
       payload: notification.payload, language: device.language,
       strings: book.strings(of: notification.topic, device.language))
-    device.show(
-      ShownNotification(
-        id: notification.id, topic: notification.topic, environment: notification.environment,
-        milliseconds: EventLoop.wallClockMilliseconds(), collapseID: notification.collapseID,
-        isFromStorage: notification.isFromStorage, rendering: rendering))
-    if let id = notification.id { record(.shown(id, device: device.id, rendering)) }
+    device.show(.init(notification, rendering))
+    if let id = notification.id {
+      record(.shown(id, device: device.id, rendering, activity: nil))
+    }
   }
 
   /// Ends all connections.
   func stop(_ done: @escaping () -> Void) {
-    each(all.flatMap(\.links.values).map { link in { link.stop($0) } }, done)
+    activities.stop()
+    each(all.flatMap(\.allLinks).map { link in { link.stop($0) } }, done)
   }
 }

@@ -21,6 +21,8 @@ package struct CapturedPush: Sendable {
   package var states: [State] = []
   /// What the device showed; nil until the push arrives there.
   package var shown: Rendering?
+  /// What the device did with a push to a Live Activity; nil for other pushes, and until the push arrives there.
+  package var activity: ActivityOutcome?
   /// What a phone would show in the device's language, whether or not the push arrives.
   package var preview: Rendering?
 

@@ -88,6 +88,8 @@ extension CapturedPush {
     if let shown { shown.write(to: &writer) } else { writer.null() }
     writer.key("preview")
     if let preview { preview.write(to: &writer) } else { writer.null() }
+    writer.key("activity")
+    if let activity { activity.write(to: &writer) } else { writer.null() }
   }
 
   /// Removes the signature of a provider token, so that shown or logged values are not credentials.

@@ -30,6 +30,7 @@ struct RecorderState: Sendable {
   private struct Early {
     var states: [CapturedPush.State] = []
     var shown: Rendering?
+    var activity: ActivityOutcome?
   }
 
   /// Maximum number of notifications with early reports.
@@ -53,6 +54,7 @@ struct RecorderState: Sendable {
       guard let early = early.removeValue(forKey: id) else { continue }
       push.states += early.states
       push.shown = early.shown ?? push.shown
+      push.activity = early.activity ?? push.activity
     }
     for gone in inbox.append(push) {
       for id in Self.ids(of: gone) where numbers[id] == gone.number { numbers[id] = nil }
@@ -119,11 +121,22 @@ struct RecorderState: Sendable {
     withEarly(event.facts.id) { $0.states.append(state) }
   }
 
-  mutating func shown(_ id: NotificationID, _ device: String, _ rendering: Rendering?) {
-    if let number = numbers[id], inbox.update(number, { $0.shown = rendering }) {
-      updated.insert(number)
-    } else {
-      withEarly(id) { $0.shown = rendering }
+  mutating func shown(
+    _ id: NotificationID, _ device: String, _ rendering: Rendering?, _ activity: ActivityOutcome?
+  ) {
+    let isKnown =
+      numbers[id].map { number in
+        updated.insert(number)
+        return inbox.update(number) {
+          $0.shown = rendering
+          $0.activity = activity
+        }
+      } ?? false
+    if !isKnown {
+      withEarly(id) {
+        $0.shown = rendering
+        $0.activity = activity
+      }
     }
     touched.insert(device)
   }

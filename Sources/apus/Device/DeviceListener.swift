@@ -29,6 +29,7 @@ final class DeviceListener: DeviceConnectionDelegate {
   private let renewal: ((DeviceIdentity) throws -> TLSContext)?
   /// The number of notifications after which it ends; nil for no limit.
   private let limit: Int?
+  private let activities: ListenedActivities
   private var connection: DeviceConnection?
   private var tokens: [TopicHash: DeviceToken] = [:]
   private var received = 0
@@ -51,7 +52,11 @@ final class DeviceListener: DeviceConnectionDelegate {
     let hashes = topics.map { (Self.hash($0), $0) }
     names = Dictionary(hashes) { first, _ in first }
     log = Log(invocation)
-    isJSON = invocation.isOn(ApusOptions.json)
+    let isJSON = invocation.isOn(ApusOptions.json)
+    self.isJSON = isJSON
+    activities = ListenedActivities(loop: loop, strings: strings) { line in
+      if isJSON { Output.json(line.json) } else { Output.standard(line.text) }
+    }
     limit = invocation[ApusOptions.count]
   }
 
@@ -74,6 +79,7 @@ final class DeviceListener: DeviceConnectionDelegate {
   /// Disconnects, then stops the loop.
   func stop() {
     isStopping = true
+    activities.stop()
     if let limit, received < limit, failure == nil {
       failure = CommandFailure(.failed, "stopped after \(received) of \(limit) notifications")
     }
@@ -231,6 +237,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     // The service keeps the notifications after the last one wanted.
     guard !isStopping else { return .decline }
     show(notification, payload: payload.text, collapseID: collapseID.text)
+    if let topic = names[notification.topic] { activities.receive(payload, topic: topic) }
     received += 1
     if received == limit { stop() }
     return .acknowledge

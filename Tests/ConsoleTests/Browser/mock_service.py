@@ -186,6 +186,11 @@ class Handler(BaseHTTPRequestHandler):
             if self.command == "DELETE":
                 world.shown[rest[0]].clear()
             return {"shown": world.shown[rest[0]][::-1]}
+        if rest and rest[-1] == "activities":
+            if self.command == "DELETE":
+                for activity in world.activities[rest[0]]:
+                    activity.update(state="dismissed", token=None)
+            return {"activities": world.activities[rest[0]]}
         if rest and rest[0] not in world.devices:
             raise Refusal(404, "not-found", f'the device "{rest[0]}" does not exist')
         if self.command == "POST":
@@ -193,6 +198,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise Refusal(400, "invalid", "must be 1 to 32 letters, digits and hyphens", field="id")
             world.devices[body["id"]] = samples.device(body["id"], body.get("language", "en"))
             world.shown[body["id"]] = []
+            world.activities[body["id"]] = []
         elif self.command == "PATCH":
             device = world.devices[rest[0]]
             device["apps"].update(body.pop("apps", {}))

@@ -10,7 +10,7 @@ import unittest
 # Parts of about the same duration.
 PARTS = {
     "inbox": ["webdriver_tests", "inbox_tests", "push_tests"],
-    "views": ["view_tests", "zone_tests", "session_tests"],
+    "views": ["view_tests", "activity_tests", "zone_tests", "session_tests"],
     "service": ["admin_tests"],
 }
 

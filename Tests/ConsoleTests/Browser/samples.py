@@ -224,7 +224,36 @@ def device(id, language="en"):
         "badges": {},
         "tokens": tokens,
         "shown": 0,
+        "activities": 0,
     }
+
+
+def activity(id, **parts):
+    return {
+        "id": id,
+        "topic": f"{TOPIC}.push-type.liveactivity",
+        "environment": "production",
+        "state": "active",
+        "token": token(100 + id),
+        "channel": None,
+        "attributesType": "MatchAttributes",
+        "attributes": {"home": "Basel"},
+        "contentState": {"score": "0:0"},
+        "relevance": 0,
+        "timestamp": 1_700_000_000,
+        "staleDate": None,
+        "startedAtSeconds": 1_700_000_000,
+        "endedAtSeconds": None,
+        "dismissedAtSeconds": 1_700_043_200,
+        "history": [event("started", 0, title="Kick-off")],
+        **parts,
+    }
+
+
+def event(kind, after, **parts):
+    """An entry of an activity's history."""
+    empty = dict.fromkeys(["timestamp", "contentState", "title", "body", "reason"])
+    return {**empty, "kind": kind, "atSeconds": 1_700_000_000 + after, **parts}
 
 
 def devices():

@@ -12,8 +12,11 @@ from stand_in import BOARDING, DevService
 from webdriver import Browser
 
 SCORE = {
-    "event": "update",
+    "event": "start",
     "timestamp": 1_800_000_000,
+    "attributes-type": "Match",
+    "attributes": {"stadium": "St. Jakob-Park"},
+    "alert": {"title": "Basel : Bern", "body": "2 : 1"},
     "content-state": {"home": "Basel", "guest": "Bern", "score": "2 : 1"},
 }
 PUSHES = [

@@ -22,6 +22,7 @@ class World:
         self.next_fault = 1
         self.devices = {device["id"]: device for device in samples.devices()}
         self.shown = {id: [] for id in self.devices}
+        self.activities = {id: [] for id in self.devices}
         self.calls = []
         self.send_answer, self.send_violations = None, []
         self.password = None
