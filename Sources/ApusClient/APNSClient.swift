@@ -43,7 +43,7 @@ public final class APNSClient: Sendable {
 
   deinit { if beginClosing() { end() } }
 
-  /// Sends one notification and waits for its outcome, for at most `timeout` or
+  /// Sends one notification, to a device or a channel, and waits for its outcome, for at most `timeout` or
   /// `ClientConfiguration.sendTimeoutSeconds`.
   ///
   /// While there is time, the client resends with the same id whatever the service has certainly not processed:
@@ -54,14 +54,20 @@ public final class APNSClient: Sendable {
   public func send(
     _ request: PushRequest, within timeout: Duration? = nil
   ) async throws(PushRequestError) -> SendOutcome {
-    let push = try EncodedPush(request, id: randomID())
+    await perform(try EncodedPush(request, id: randomID()), within: timeout).outcome
+  }
+
+  /// Sends a request, and waits for its outcome. `answer` belongs to an accepted request about channels.
+  func perform(
+    _ push: EncodedPush, within timeout: Duration?
+  ) async -> (outcome: SendOutcome, answer: ChannelAnswer?) {
     let milliseconds = timeout.map(Self.milliseconds) ?? timeoutMilliseconds
     guard !isClosed.withLock({ $0 }) else {
-      return .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false)
+      return (.unknown(UnknownCause(.clientClosed), retryMayDuplicate: false), nil)
     }
     // The push to cancel is known only inside the waiting closure, which runs immediately.
     let cancellation = Mutex<PendingSend?>(nil)
-    return await withTaskCancellationHandler {
+    let outcome = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let send = PendingSend(push: push, timeoutMilliseconds: milliseconds) {
           continuation.resume(returning: $0)
@@ -74,6 +80,8 @@ public final class APNSClient: Sendable {
       // sent.
       if let send = cancellation.withLock({ $0 }) { _ = inbox.send(.cancel(send)) }
     }
+    // With its outcome the loop has let go of it.
+    return (outcome, cancellation.withLock { $0?.answer })
   }
 
   private func submit(_ send: PendingSend) {

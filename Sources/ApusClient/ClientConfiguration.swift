@@ -72,6 +72,9 @@ public struct ClientConfiguration: Sendable {
   /// ServiceUnavailable) while there is time: after `retry-after` if the service sent it, else after 1, 2 and 4
   /// seconds.
   public var retriesRefusals = true
+  /// Where a ``ChannelClient`` manages channels. Nil: Apple's endpoint for that if `endpoint` is Apple's, else the same
+  /// host with port 2199, or 2200 if `endpoint` has the port for the development environment, 2198.
+  public var channelsEndpoint: Endpoint?
   /// Nil for a direct connection.
   public var proxy: Proxy?
   /// A file in which all processes with the same key share their provider token, so that all present the same one. It
@@ -80,6 +83,8 @@ public struct ClientConfiguration: Sendable {
   public var tokenFile: String?
   /// Receives events about connections and credentials.
   public var observer: (any ClientObserver)?
+  /// Connections that stay open without work.
+  var idleConnections = 1
   /// Resolves host names, for tests; nil: the system's resolver.
   var resolver: Resolver?
   /// The time of day for provider tokens, for a service whose clock is set by tests; nil: the system's clock.
@@ -208,6 +213,9 @@ public struct ClientConfigurationError: Error, Sendable, Hashable, CustomStringC
 extension ClientConfiguration {
   func validate() throws(ClientConfigurationError) {
     try ClientConfigurationError.require("endpoint", endpoint)
+    if let channelsEndpoint {
+      try ClientConfigurationError.require("channelsEndpoint", channelsEndpoint)
+    }
     if let proxy {
       try ClientConfigurationError.require("proxy", proxy.endpoint)
       guard proxy.user?.utf8.contains(UInt8(ascii: ":")) != true else {
@@ -255,7 +263,7 @@ extension ClientConfiguration {
   var dispatcherSettings: DispatcherSettings {
     DispatcherSettings(
       authority: Array(endpoint.authority.utf8), queueCapacity: queueCapacity,
-      maximumConnections: maximumConnections,
+      maximumConnections: maximumConnections, idleConnections: idleConnections,
       pingAfterMilliseconds: UInt64(pingAfterSeconds) * 1000,
       readyTimeoutMilliseconds: UInt64(connectTimeoutSeconds) * 1000,
       stallMilliseconds: UInt64(sendTimeoutSeconds) * 1000, retriesRefusals: retriesRefusals)

@@ -5,4 +5,6 @@ extension Limits {
   public static let channelIDBytes = 64
   /// Bytes of the JSON that creates a channel. Its two members take 60.
   public static let channelBodyBytes = 1024
+  /// Bytes of a broadcast's payload. "Sending broadcast push notification requests to APNs".
+  public static let broadcastPayloadBytes = 5120
 }

@@ -179,7 +179,8 @@ public enum Limits {
   /// Bytes of a SETTINGS frame that count as one more frame: eight settings, as many as RFC 9113 and its usual
   /// extensions define.
   public static let settingsBytesPerFrame = 48
-  /// Bytes of a response body that a client keeps. Those of APNs are below 100, those of channel requests below 4 KB.
+  /// Bytes of a response body that a client keeps. Those of APNs are below 100; a request for a longer one, such as a
+  /// list of channels, has a limit of its own.
   public static let answerBytes = 4096
   /// Bytes of the values of a response's known fields that a client keeps; a response of APNs has about 100.
   public static let answerFieldBytes = 1024

@@ -25,16 +25,56 @@ struct DocumentationTests {
     }
   }
 
-  @Test("The tutorial's code is the code that is compiled here")
-  func tutorial() throws {
+  @Test(
+    "The code of the pages is the code that is compiled here",
+    arguments: [
+      ("SendYourFirstPush", "Tutorial", 8), ("BroadcastOnChannels", "ChannelTutorial", 5),
+    ])
+  func tutorials(page name: String, file: String, count: Int) throws {
     let source = try String(
-      contentsOf: Self.root.appending(path: "Tests/ApusClientTests/Tutorial.swift"), encoding: .utf8
+      contentsOf: Self.root.appending(path: "Tests/ApusClientTests/\(file).swift"), encoding: .utf8
     )
-    let pieces = code(in: try page("SendYourFirstPush"))
-    #expect(pieces.count == 8)
+    let pieces = code(in: try page(name))
+    #expect(pieces.count == count)
     for piece in pieces {
-      #expect(source.contains("\n\(piece)"), "not in Tutorial.swift: \(piece)")
+      #expect(source.contains("\n\(piece)"), "not in \(file).swift: \(piece)")
     }
+  }
+
+  @Test("The code about channels does what the page says")
+  func channelTutorialRuns() async throws {
+    let channelText = "dHN0LXNyY2gtY2hubA=="
+    func answer(
+      _ status: String, _ fields: [(String, String)] = [], body: String = ""
+    ) -> ScriptedService.Action {
+      .frames { Frames.answer($0, [(":status", status)] + fields, body: body) }
+    }
+    let service = try ScriptedService([
+      [answer("201", [("apns-channel-id", channelText)])], [.cut], [],
+      [answer("204"), answer("200", body: #"{"channels":["YQ=="]}"#)],
+    ])
+    var configuration = try service.configuration()
+    configuration.channelsEndpoint = configuration.endpoint
+    let channel = try await openChannel(configuration)
+    #expect(channel.text == channelText)
+    let error = await #expect(throws: ChannelError.self) { try await openChannel(configuration) }
+    #expect(error.map(channelThatMayExist) == true)
+
+    let start = try kickOff(on: channel, token: "0a0b", nowSeconds: 1000)
+    #expect(start.lint() == [])
+    #expect(
+      String(decoding: start.payload, as: UTF8.self)
+        == #"{"aps":{"timestamp":1000,"event":"start","attributes-type":"MatchAttributes","#
+        + #""attributes":{"teams":["Ajax","Celtic"]},"input-push-channel":"\#(channelText)","#
+        + #""content-state":{"guests":0,"home":0},"alert":{"title":"Kick-off"}}}"#)
+    let client = try APNSClient(configuration)
+    let score = Score(home: 1, guests: 0)
+    #expect(try await announce([channel: score], nowSeconds: 1000, with: client) == 1)
+    await stop(client)
+    let broadcast = try goal(score, on: channel, nowSeconds: 1000)
+    #expect(broadcast.lint() == [])
+    #expect(broadcast.expirationSeconds == 1600)
+    #expect(try await closeChannel(channel, configuration).map(\.text) == ["YQ=="])
   }
 
   @Test("The tutorial's code does what the page says")

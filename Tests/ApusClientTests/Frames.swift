@@ -39,6 +39,29 @@ enum Frames {
       + [0, 0, UInt8(body.utf8.count), 0x0, 0x1, 0, 0, 0, stream] + Array(body.utf8)
   }
 
+  /// HEADERS with these fields as literals that are not indexed, then DATA frames with the body, of at most 16,384
+  /// bytes each. The status is the first field.
+  static func answer(_ stream: UInt8, _ fields: [(String, String)], body: String) -> [UInt8] {
+    var bytes: [UInt8] = []
+    func put(_ type: UInt8, _ flags: UInt8, _ payload: some Collection<UInt8>) {
+      let count = payload.count
+      bytes += [UInt8(count >> 16), UInt8(count >> 8 & 0xff), UInt8(count & 0xff)]
+      bytes += [type, flags, 0, 0, 0, stream] + payload
+    }
+    let block = fields.flatMap { name, value -> [UInt8] in
+      [0x00, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)]
+        + Array(value.utf8)
+    }
+    put(0x1, body.isEmpty ? 0x5 : 0x4, block)
+    var rest = Array(body.utf8)[...]
+    while !rest.isEmpty {
+      let piece = rest.prefix(16_384)
+      rest = rest.dropFirst(16_384)
+      put(0x0, rest.isEmpty ? 0x1 : 0x0, piece)
+    }
+    return bytes
+  }
+
   static func reset(_ stream: UInt8, code: UInt8) -> [UInt8] {
     [0, 0, 4, 0x3, 0, 0, 0, 0, stream, 0, 0, 0, code]
   }
@@ -51,6 +74,7 @@ enum Frames {
 
   struct Frame: Equatable {
     var type: UInt8
+    var flags: UInt8
     var stream: UInt32
     var payload: [UInt8]
   }
@@ -67,7 +91,9 @@ enum Frames {
       let count = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
       let stream = head[5...8].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
       frames.append(
-        Frame(type: head[3], stream: stream, payload: Array(rest.dropFirst(9).prefix(count))))
+        Frame(
+          type: head[3], flags: head[4], stream: stream,
+          payload: Array(rest.dropFirst(9).prefix(count))))
       rest.removeFirst(9 + count)
     }
     return frames

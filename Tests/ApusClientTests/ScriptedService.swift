@@ -22,6 +22,8 @@ final class ScriptedService: @unchecked Sendable {
     case ignore
     /// FIN without an answer, GOAWAY or close_notify; it still reads.
     case halfClose
+    /// These frames, given the stream.
+    case frames(@Sendable (UInt8) -> [UInt8])
     /// An answer, and then the same.
     case acceptAndHalfClose
   }
@@ -39,9 +41,11 @@ final class ScriptedService: @unchecked Sendable {
   /// By connection; nil: no early end.
   private let earlyEnds: [EarlyEnd?]
   let authorityPEM: [UInt8]
-  /// The `apns-id`s of the requests, by connection.
-  var seen: [[String]] { requests.withLock { $0 } }
-  private let requests = Mutex<[[String]]>([])
+  /// The `apns-id`s or `apns-request-id`s of the requests, by connection.
+  var seen: [[String]] { requests.withLock { $0.map { $0.map(\.id) } } }
+  /// Their methods and paths.
+  var lines: [[String]] { requests.withLock { $0.map { $0.map(\.line) } } }
+  private let requests = Mutex<[[(id: String, line: String)]]>([])
   private(set) var port: UInt16 = 0
 
   private let loop = EventLoop(name: "scripted")
@@ -83,14 +87,18 @@ final class ScriptedService: @unchecked Sendable {
   func client(
     timeoutSeconds: Int = 30, _ change: (inout ClientConfiguration) -> Void = { _ in }
   ) throws -> APNSClient {
-    var configuration = ClientConfiguration(
+    var configuration = try configuration()
+    configuration.sendTimeoutSeconds = timeoutSeconds
+    change(&configuration)
+    return try APNSClient(configuration)
+  }
+
+  func configuration() throws -> ClientConfiguration {
+    ClientConfiguration(
       endpoint: Endpoint(host: "127.0.0.1", port: port), trustRoots: .pem(authorityPEM),
       credential: .providerToken(
         keyPEM: Array(try PrivateKey.generateP256().pkcs8PEM.utf8), keyID: "ABCDE12345",
         teamID: "TEAM123456"))
-    configuration.sendTimeoutSeconds = timeoutSeconds
-    change(&configuration)
-    return try APNSClient(configuration)
   }
 
   private func accept(_ descriptor: Int32) {
@@ -103,7 +111,9 @@ final class ScriptedService: @unchecked Sendable {
         Socket(adopting: descriptor, loop: loop), TLSConnection(context: context),
         actions: index < script.count ? script[index] : [],
         earlyEnd: index < earlyEnds.count ? earlyEnds[index] : nil,
-        onRequest: { [weak self] id in self?.requests.withLock { $0[index].append(id) } })
+        onRequest: { [weak self] id, line in
+          self?.requests.withLock { $0[index].append((id, line)) }
+        })
     else { return }
     connections.append(connection)
   }
@@ -116,7 +126,7 @@ private final class ScriptedConnection: SocketHandler {
   private let session = HTTP2ServerSession(
     configuration: .trusted, pool: HTTP2RequestPool(), nowMilliseconds: 0)
   private var actions: [ScriptedService.Action]
-  private let onRequest: (String) -> Void
+  private let onRequest: (String, String) -> Void
   private var output: [UInt8] = []
   private var input = [UInt8](repeating: 0, count: 65_536)
   private var isEnding = false
@@ -126,7 +136,7 @@ private final class ScriptedConnection: SocketHandler {
 
   init(
     _ socket: Socket, _ tls: TLSConnection, actions: [ScriptedService.Action],
-    earlyEnd: ScriptedService.EarlyEnd?, onRequest: @escaping (String) -> Void
+    earlyEnd: ScriptedService.EarlyEnd?, onRequest: @escaping (String, String) -> Void
   ) {
     self.socket = socket
     self.tls = tls
@@ -168,7 +178,9 @@ private final class ScriptedConnection: SocketHandler {
 
   private func answer(_ request: HTTP2Request) {
     let fields = request.fields
-    onRequest(fields.value(.apnsID).text)
+    let idName = fields.contains(.apnsID) ? HeaderName.apnsID : .apnsRequestID
+    onRequest(
+      fields.value(idName).text, "\(fields.value(.method).text) \(fields.value(.path).text)")
     let stream = UInt8(truncatingIfNeeded: request.streamID)
     let nothing: [UInt8] = []
     switch actions.popLast() ?? .accept {
@@ -177,6 +189,7 @@ private final class ScriptedConnection: SocketHandler {
         streamID: request.streamID, status: 200, apnsID: fields.value(.apnsID),
         apnsUniqueID: nothing.span, body: nothing.span)
     case .refuse: output += Frames.reset(stream, code: 7)
+    case .frames(let frames): output += frames(stream)
     case .goAway:
       output += Frames.goAway(last: stream - 2)
       isEnding = true

@@ -122,6 +122,12 @@ final class ScriptedWorld {
     var request = PushRequest(
       token: "0a0b", topic: "com.example.app",
       payload: [UInt8](repeating: 0x20, count: random.pick(sizes)))
+    if sentIDs.count.isMultiple(of: 4) {
+      request.token = ""
+      request.channel = BroadcastChannel.ID("YQ==")
+      request.pushType = .liveactivity
+      request.expirationSeconds = 0
+    }
     request.id = id
     guard let push = try? EncodedPush(request, id: id) else { preconditionFailure("a good push") }
     return push

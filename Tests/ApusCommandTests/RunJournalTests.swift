@@ -73,7 +73,7 @@ struct RunJournalTests {
     ]
     for (index, outcome) in outcomes.enumerated() {
       let id = RunJournal.apnsID(run: run, row: index + 1)
-      lines.append(RunJournal.line(row: index + 1, token: "0a", id: id, outcome))
+      lines.append(RunJournal.line(row: index + 1, to: .token("0a"), id: id, outcome))
     }
     let journal = try journal(lines.map(\.text).joined(separator: "\n"))
     #expect(journal.run == run)

@@ -29,6 +29,7 @@ struct FrameEncoder: Sendable {
   mutating func append(
     _ request: borrowing PushRequest, to frames: inout [UInt8]
   ) throws(PushRequestError) {
+    guard request.channel == nil else { throw Self.notCarried("a broadcast") }
     try readToken(request.token)
     try check(request)
     let expiration = try expiration(request.expirationSeconds)

@@ -2,17 +2,31 @@ import ApusHTTP2
 import ApusModel
 import ApusWire
 
-/// A validated push with its header fields as bytes, identical for every attempt.
+/// A validated push with its header fields as bytes, identical for every attempt. Also a request about channels.
 ///
 /// Reusable: the next push uses the memory of the previous one.
 struct EncodedPush: Sendable {
+  /// What it is for, which determines how its answer is read, and what may be sent again.
+  enum Purpose: Sendable {
+    case push
+    /// Reads channels; doing so twice changes nothing.
+    case readChannels
+    /// Creates or deletes a channel.
+    case changeChannels
+  }
+
+  private(set) var purpose = Purpose.push
   private(set) var id = NotificationID(high: 0, low: 0)
   private(set) var payload: [UInt8] = []
   private(set) var pushType = PushType.alert
   /// The fields of the request, path first.
   private(set) var fields = HTTP2FieldList()
+  /// Bytes of the answer's body that are kept.
+  private(set) var answerLimit = Limits.answerBytes
 
   private static let devicePath: StaticString = "/3/device/"
+  private static let broadcastPath: StaticString = "/4/broadcasts/apps/"
+  private static let channelsPath: StaticString = "/1/apps/"
 
   init() {}
 
@@ -28,9 +42,27 @@ struct EncodedPush: Sendable {
     // Also set for an invalid push, because its outcome carries the id.
     self.id = request.id ?? id()
     fields.removeAll()
-    try addPath(request.token)
-    fields.add(.apnsID, self.id)
     pushType = request.pushType
+    if let channel = request.channel {
+      try addBroadcast(request, channel)
+    } else {
+      try addPush(request)
+    }
+    let limit = request.payloadLimitBytes
+    guard (1...limit).contains(request.payload.count) else {
+      throw PushRequestError(
+        .invalidPayload,
+        "the payload has \(request.payload.count) bytes: "
+          + "a \(request.channel == nil ? "push" : "broadcast") of type \(request.pushType.name) "
+          + "carries 1 to \(limit)"
+      )
+    }
+    payload = request.payload
+  }
+
+  private mutating func addPush(_ request: borrowing PushRequest) throws(PushRequestError) {
+    try addPath(request.token)
+    fields.add(.apnsID, id)
     fields.add(.apnsPushType, pushType.name)
     try add(.apnsTopic, request.topic, limit: Limits.topicBytes, "topic", .invalidTopic)
     // Any other priority is an error (Pushing background updates to your App).
@@ -39,14 +71,38 @@ struct EncodedPush: Sendable {
     try add(
       .apnsCollapseID, request.collapseID, limit: Limits.collapseIDBytes, "collapse id",
       .invalidCollapseID)
-    let limit = request.pushType == .voip ? Limits.voipPayloadBytes : Limits.payloadBytes
-    guard (1...limit).contains(request.payload.count) else {
-      throw PushRequestError(
-        .invalidPayload,
-        "the payload has \(request.payload.count) bytes: a push of type \(request.pushType.name) "
-          + "carries 1 to \(limit)")
+  }
+
+  /// Source: Sending broadcast push notification requests to APNs.
+  private mutating func addBroadcast(
+    _ request: PushRequest, _ channel: BroadcastChannel.ID
+  ) throws(PushRequestError) {
+    try request.checkBroadcast()
+    let bundleID = request.topic ?? ""
+    try Self.checkBundleID(bundleID)
+    fields.add(.path, Self.broadcastPath, bundleID.utf8.span)
+    fields.add(.apnsRequestID, id)
+    fields.add(.apnsChannelID, value: channel.text.utf8.span)
+    fields.add(.apnsPushType, pushType.name)
+    addPriority(request.priority ?? .immediate)
+    try addExpiration(request.expirationSeconds)
+  }
+
+  /// A request about the channels of an app.
+  init(_ request: ChannelRequest, app bundleID: String, id: NotificationID) throws(PushRequestError)
+  {
+    try Self.checkBundleID(bundleID)
+    self.id = id
+    purpose = request.changesChannels ? .changeChannels : .readChannels
+    answerLimit = request.answerLimit
+    payload = request.body
+    if let method = request.method { fields.add(.method, method) }
+    let pathRest = Array("\(bundleID)\(request.pathEnd)".utf8)
+    fields.add(.path, Self.channelsPath, pathRest.span)
+    fields.add(.apnsRequestID, id)
+    if let channel = request.channel {
+      fields.add(.apnsChannelID, value: channel.text.utf8.span)
     }
-    payload = request.payload
   }
 
   /// Releases the payload.
@@ -65,6 +121,29 @@ struct EncodedPush: Sendable {
           + "\(2 * Limits.deviceTokenBytes) hexadecimal digits, an even number")
     }
     fields.add(.path, Self.devicePath, digits)
+  }
+
+  /// A bundle id in a path: letters, digits, hyphens and full stops (CFBundleIdentifier), and underscores for services
+  /// of others.
+  private static func checkBundleID(_ text: String) throws(PushRequestError) {
+    let isName = text.utf8.allSatisfy {
+      switch $0 {
+      case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2d, 0x2e, 0x5f: true
+      default: false
+      }
+    }
+    guard isName, (1...Limits.topicBytes).contains(text.utf8.count) else {
+      throw PushRequestError(
+        .invalidTopic,
+        "the bundle id \"\(text)\" must have 1 to \(Limits.topicBytes) letters, digits, hyphens and full stops"
+      )
+    }
+    guard TopicSuffix(of: text.utf8.span) != .liveActivity else {
+      throw PushRequestError(
+        .invalidTopic,
+        "channels belong to the bundle id: leave out \(TopicSuffix.liveActivity.text) of \"\(text)\""
+      )
+    }
   }
 
   private mutating func addPriority(_ priority: Priority?) {

@@ -1,24 +1,31 @@
 import ApusCore
 public import ApusModel
 
-/// One notification for one device.
+/// One notification, for one device or for a channel.
 ///
-/// The meaning and limits of each value are described in Sending notification requests to APNs.
+/// The meaning and limits of each value are described in Sending notification requests to APNs. A push to a channel is
+/// a broadcast, described in Sending broadcast push notification requests to APNs; it needs a channel, a topic and an
+/// expiration, and has neither token nor collapse id.
 public struct PushRequest: Sendable {
-  /// The device token in hexadecimal digits, as the app received it: 1 to `Limits.deviceTokenBytes` bytes.
+  /// The device token in hexadecimal digits, as the app received it: 1 to `Limits.deviceTokenBytes` bytes. Empty in a
+  /// broadcast.
   public var token: String
-  /// The bundle id with the suffix of the push type. Nil: the topic of the client's certificate.
+  /// The channel of a broadcast. Nil: it is for the device with the token.
+  public var channel: BroadcastChannel.ID?
+  /// The bundle id with the suffix of the push type; without it in a broadcast. Nil: the topic of the client's
+  /// certificate.
   public var topic: String?
   public var pushType: PushType
   /// Nil: the only allowed priority for `background`, and the service's default (immediate) for everything else.
   public var priority: Priority?
-  /// Unix seconds until which the service tries to deliver. 0: one attempt, never stored. Nil: the service decides.
+  /// Unix seconds until which the service tries to deliver. 0: one attempt, never stored. Nil: the service decides; not
+  /// in a broadcast.
   public var expirationSeconds: Int64?
   /// Replaces an undelivered or shown notification with the same collapse id; 1 to `Limits.collapseIDBytes` bytes.
   public var collapseID: String?
   /// The notification's id; random if nil.
   public var id: NotificationID?
-  /// A JSON object, at most `Limits.payloadBytes`, or `Limits.voipPayloadBytes` for `voip`.
+  /// A JSON object, at most ``payloadLimitBytes``.
   public var payload: [UInt8]
 
   public init(
@@ -40,8 +47,9 @@ public struct PushRequest: Sendable {
 extension PushRequest: CustomStringConvertible {
   /// What is sent, without the payload's content, and only with the first digits of the token.
   public var description: String {
-    var text = "\(pushType.name) to \(token.prefix(8))"
-    if token.utf8.count > 8 { text += "…" }
+    let recipient = channel?.text ?? token
+    var text = "\(pushType.name) to \(channel == nil ? "" : "channel ")\(recipient.prefix(8))"
+    if recipient.utf8.count > 8 { text += "…" }
     text += topic.map { ", topic \($0)" } ?? ", topic of the certificate"
     if let priority { text += ", priority \(priority.rawValue)" }
     if let expirationSeconds { text += ", expiration \(expirationSeconds)" }
@@ -55,7 +63,9 @@ extension PushRequest: CustomStringConvertible {
 public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The rule that was broken. Open: later versions may add more.
   public struct Code: Sendable, Hashable, CustomStringConvertible {
-    private enum Value: String { case token, topic, collapseID, expiration, payload, notCarried }
+    private enum Value: String {
+      case token, topic, collapseID, expiration, payload, broadcast, notCarried
+    }
     private let value: Value
 
     private init(_ value: Value) { self.value = value }
@@ -66,6 +76,8 @@ public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertib
     public static let invalidExpiration = Code(.expiration)
     /// Empty, or longer than its push type allows.
     public static let invalidPayload = Code(.payload)
+    /// A broadcast with a value that broadcasts do not have, without one that they need, or that starts an activity.
+    public static let invalidBroadcast = Code(.broadcast)
     /// A value that the client's protocol has no field for: see `BinaryClient`.
     public static let notCarried = Code(.notCarried)
 
@@ -93,13 +105,16 @@ extension PushRequest {
   ///
   /// - Parameter nowSeconds: Unix seconds to compare the expiration with.
   public func lint(nowSeconds: Int64? = nil) -> [LintFinding] {
-    PayloadLint.findings(
+    let findings = PayloadLint.findings(
       in: payload.span,
       LintContext(
-        pushType: pushType, topic: topic,
+        pushType: pushType,
+        // That of a broadcast has no suffix.
+        topic: channel == nil ? topic : nil,
         // With the priority that is sent.
         priority: priority ?? (pushType == .background ? .powerSaving : nil),
         expirationSeconds: expirationSeconds, collapseIDByteCount: collapseID?.utf8.count,
         nowSeconds: nowSeconds))
+    return channel == nil ? findings : broadcastFindings(findings)
   }
 }

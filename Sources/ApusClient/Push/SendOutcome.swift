@@ -5,7 +5,7 @@ public enum SendOutcome: Sendable, Hashable {
   /// The service accepted the notification. This does not mean that it was delivered.
   ///
   /// `apnsID` is the id of the request. `uniqueID` identifies the notification in the service's delivery log; services
-  /// send it in the development environment only.
+  /// send it in the development environment, and for broadcasts.
   case accepted(apnsID: NotificationID, uniqueID: String?)
   /// The service rejected the notification and gave a reason.
   case rejected(PushRejection)

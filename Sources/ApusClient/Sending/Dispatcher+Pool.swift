@@ -208,9 +208,9 @@ extension Dispatcher {
     queue.putBack(due)
   }
 
-  /// Closes connections that have long been idle, except for the last one.
+  /// Closes connections that have long been idle, except for the number that stays.
   private func shrink(_ nowMilliseconds: UInt64) {
-    while sessions.count > 1, let last = sessions.last, last.openCount == 0,
+    while sessions.count > settings.idleConnections, let last = sessions.last, last.openCount == 0,
       nowMilliseconds >= last.idleSinceMilliseconds + settings.shrinkAfterMilliseconds
     {
       last.retire()

@@ -223,6 +223,10 @@ final class Dispatcher {
       resend(send, "", &again)
       return true
     }
+    // A service that failed may have changed a channel.
+    if send.push.purpose == .changeChannels, rejection.reason.known == .internalServerError {
+      return false
+    }
     switch RetryRules.verdict(on: rejection, attempts: send.attempts, entropy: entropy()) {
     case .report: return false
     case .elsewhere:

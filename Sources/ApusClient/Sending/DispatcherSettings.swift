@@ -5,9 +5,11 @@ struct DispatcherSettings {
   /// Most single pushes that may wait.
   var queueCapacity = 10_000
   var maximumConnections = 8
+  /// Connections that stay open without work.
+  var idleConnections = 1
   /// How long pushes must have waited without a break before another connection is opened.
   var growAfterMilliseconds: UInt64 = 100
-  /// How long a connection must be idle before it is closed, while there are others.
+  /// How long a connection must be idle before it is closed, while there are more than ``idleConnections``.
   var shrinkAfterMilliseconds: UInt64 = 60_000
   /// Silence after which the service gets a PING.
   var pingAfterMilliseconds: UInt64 = 60_000

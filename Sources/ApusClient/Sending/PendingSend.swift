@@ -8,6 +8,8 @@ final class PendingSend: @unchecked Sendable {
   var index = 0
   /// The result, for a bulk send.
   var result: Result<SendOutcome, PushRequestError>?
+  /// The answer to a request about channels, once the service accepted it.
+  var answer: ChannelAnswer?
   /// The timeout in milliseconds.
   let timeoutMilliseconds: UInt64
 

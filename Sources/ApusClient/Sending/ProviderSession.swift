@@ -6,7 +6,8 @@ final class ProviderSession {
   /// How a push that had a stream ends.
   enum Settlement {
     case outcome(SendOutcome)
-    /// The service has certainly not processed it: it is sent again with the same id.
+    /// The service has certainly not processed it, or processing it twice does no harm: it is sent again with the same
+    /// id.
     case sendAgain(String)
   }
 
@@ -85,7 +86,9 @@ final class ProviderSession {
   /// Puts a push on a stream. False if another connection must take it.
   func put(_ send: PendingSend, nowMilliseconds: UInt64) -> Bool {
     let tag = freeTags.popLast() ?? sends.count
-    guard http2.submit(send.push.fields, body: send.push.payload, tag: tag) != nil else {
+    let streamID = http2.submit(
+      send.push.fields, body: send.push.payload, tag: tag, answerLimit: send.push.answerLimit)
+    guard streamID != nil else {
       if tag < sends.count { freeTags.append(tag) }
       return false
     }
@@ -137,7 +140,8 @@ final class ProviderSession {
   private func settlement(of response: HTTP2Response, _ send: PendingSend) -> Settlement {
     switch response.failure {
     case nil:
-      return .outcome(SendOutcome(answer: response, to: send.push.id))
+      if send.push.purpose != .push { send.answer = ChannelAnswer(response) }
+      return .outcome(SendOutcome(answer: response, to: send.push))
     case .refused:
       // A service that lowers its limit refuses requests in flight; the connection itself is fine.
       if http2.openStreamCount < http2.streamLimit { isRetired = true }
@@ -150,7 +154,10 @@ final class ProviderSession {
           UnknownCause(.requestReset, "HTTP/2 code \(code.rawValue)"),
           retryMayDuplicate: response.wasSentWhole))
     case .connectionLost:
-      if !response.wasSentWhole { return .sendAgain(lossText) }
+      // Reading again what may have been read changes nothing.
+      if !response.wasSentWhole || send.push.purpose == .readChannels {
+        return .sendAgain(lossText)
+      }
       return .outcome(
         .unknown(UnknownCause(.connectionLost, lossText), retryMayDuplicate: true))
     }

@@ -5,7 +5,10 @@ import ApusWire
 package struct Message: Sendable {
   /// The whole payload, as JSON.
   package var payload: String
+  /// Empty in a broadcast.
   package var token: String
+  /// The id of a broadcast's channel.
+  package var channel: String?
   /// The topic of a row in a list; nil if the options or the credentials have it.
   package var topic: String?
   package var pushType: PushType
@@ -22,7 +25,12 @@ package struct Message: Sendable {
     readFile: (String) throws(CommandFailure) -> String
   ) throws(CommandFailure) {
     let payload = try Self.payload(invocation, isNeeded: true, readFile)
-    let token = needsToken ? try invocation.require(ApusOptions.token) : ""
+    let isBroadcast = invocation[ApusOptions.channel] != nil
+    if isBroadcast, invocation[ApusOptions.token] != nil {
+      throw CommandFailure(
+        .usage, "--token is a device and --channel its subscribers", remedy: "Give one of them.")
+    }
+    let token = needsToken && !isBroadcast ? try invocation.require(ApusOptions.token) : ""
     self.init(invocation, payload: payload, token: token)
     if invocation.isOn(SendOptions.shorten) { shorten() }
   }
@@ -33,6 +41,7 @@ package struct Message: Sendable {
   ) throws(CommandFailure) {
     let single = [
       ("--token", invocation[ApusOptions.token] != nil),
+      ("--channel", invocation[ApusOptions.channel] != nil),
       ("--id", invocation[ApusOptions.id] != nil),
     ]
     if let (flag, _) = single.first(where: \.1) {
@@ -55,7 +64,27 @@ package struct Message: Sendable {
     expiration = invocation[ApusOptions.expiration]
     collapseID = invocation[ApusOptions.collapseID]
     id = invocation[ApusOptions.id]
+    if let channel = invocation[ApusOptions.channel] {
+      become(
+        broadcastTo: channel, type: invocation[ApusOptions.pushType],
+        priority: invocation[ApusOptions.priority])
+    }
   }
+
+  /// Makes it a broadcast, whose push type and priority have other defaults.
+  ///
+  /// - Parameters:
+  ///   - type: The push type that was given.
+  ///   - priority: The priority that was given.
+  mutating func become(broadcastTo channel: String, type: PushType?, priority: Priority?) {
+    self.channel = channel
+    token = ""
+    pushType = type ?? .liveactivity
+    self.priority = priority
+  }
+
+  /// What its topic has after the bundle id.
+  package var topicSuffix: TopicSuffix { channel == nil ? pushType.topicSuffix : .none }
 
   /// Changes the push type, and the priority to match if none was given.
   mutating func take(_ type: PushType) {
@@ -65,7 +94,10 @@ package struct Message: Sendable {
 
   /// Shortens the text so that the payload fits, if possible.
   mutating func shorten() {
-    let limit = pushType == .voip ? Limits.voipPayloadBytes : Limits.payloadBytes
+    let limit =
+      channel != nil
+      ? Limits.broadcastPayloadBytes
+      : pushType == .voip ? Limits.voipPayloadBytes : Limits.payloadBytes
     payload = PayloadShortening.shorten(payload, toBytes: limit) ?? payload
   }
 

@@ -4,13 +4,16 @@ import ApusWire
 /// The message of a list: the same for every row, except for fields inserted into it and fields that override it.
 ///
 /// The fields `topic`, `push-type`, `priority`, `expiration`, `collapse-id`, `id` and `payload` of a row, if not
-/// empty, replace the option of that name; `token` is the recipient. All others are for templates.
+/// empty, replace the option of that name; `token` or `channel` is the recipient. All others are for templates.
 package struct MessageTemplate: Sendable {
   private let base: Message
   /// Nil if the payload is not JSON: it is sent unchanged.
   private let payload: PayloadTemplate?
   private let collapseID: TextTemplate?
   private let shortens: Bool
+  /// Those that the options give.
+  private let pushType: PushType?
+  private let priority: Priority?
 
   /// - Parameter readFile: Returns the text of the file of `--payload-file`.
   package init(
@@ -18,6 +21,8 @@ package struct MessageTemplate: Sendable {
   ) throws(CommandFailure) {
     base = try Message(list: invocation, readFile: readFile)
     shortens = invocation.isOn(SendOptions.shorten)
+    pushType = invocation[ApusOptions.pushType]
+    priority = invocation[ApusOptions.priority]
     do throws(ValueProblem) {
       payload =
         JSONValue(text: base.payload) == nil
@@ -37,8 +42,7 @@ package struct MessageTemplate: Sendable {
       throw RowProblem("cannot be read")
     }
     var message = base
-    guard let token = try Self.text("token", fields) else { throw RowProblem("has no token") }
-    message.token = try Self.read(token, .deviceToken, "token")
+    try address(&message, fields)
     message.payload = try payload(fields)
     message.topic = try Self.value("topic", .topic, fields)
     if let type = try Self.value("push-type", .pushType, fields) { message.take(type) }
@@ -52,6 +56,19 @@ package struct MessageTemplate: Sendable {
     }
     if shortens { message.shorten() }
     return message
+  }
+
+  private func address(
+    _ message: inout Message, _ fields: [String: JSONValue]
+  ) throws(RowProblem) {
+    let token = try Self.value("token", .deviceToken, fields)
+    switch (token, try Self.value("channel", .channelID, fields)) {
+    case (let token?, nil): message.token = token
+    case (nil, let channel?):
+      message.become(broadcastTo: channel, type: pushType, priority: priority)
+    case (nil, nil): throw RowProblem("has no token and no channel")
+    case (_?, _?): throw RowProblem("has a token and a channel")
+    }
   }
 
   private func payload(_ fields: [String: JSONValue]) throws(RowProblem) -> String {

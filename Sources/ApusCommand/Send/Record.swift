@@ -132,9 +132,9 @@ package struct RecordReader: Sendable {
       throw RecordProblem(
         description: "the first line is not a row of a table: a closing quotation mark is missing")
     }
-    guard names.contains("token") else {
+    guard names.contains("token") || names.contains("channel") else {
       throw RecordProblem(
-        description: "the first line must name the columns, one of them token; it has "
+        description: "the first line must name the columns, one of them token or channel; it has "
           + names.joined(separator: ", "))
     }
     guard Set(names).count == names.count else {

@@ -22,6 +22,40 @@ package enum RowOutcome: Sendable, Equatable {
   }
 }
 
+/// To whom a row is sent, as its result names it.
+package enum RowRecipient: Sendable, Equatable {
+  case token(String)
+  case channel(String)
+
+  /// Nil if the fields of a row have neither.
+  package init?(_ fields: [String: JSONValue]) {
+    if let channel = fields["channel"]?.string, !channel.isEmpty {
+      self = .channel(channel)
+    } else if let token = fields["token"]?.string {
+      self = .token(token)
+    } else {
+      return nil
+    }
+  }
+
+  package init(_ message: Message) {
+    self = message.channel.map(Self.channel) ?? .token(message.token)
+  }
+
+  package var text: String {
+    switch self {
+    case .token(let text), .channel(let text): text
+    }
+  }
+
+  fileprivate var key: String {
+    switch self {
+    case .token: "token"
+    case .channel: "channel"
+    }
+  }
+}
+
 /// The state of a row after earlier runs.
 package enum RowState: UInt8, Sendable {
   /// Certainly not sent.
@@ -140,7 +174,7 @@ package struct RunJournal: Sendable {
   }
 
   package static func line(
-    row: Int, token: String?, id: NotificationID, _ outcome: RowOutcome
+    row: Int, to recipient: RowRecipient?, id: NotificationID, _ outcome: RowOutcome
   ) -> JSONValue {
     var members = [
       JSONObject.Member(key: "row", value: .integer(Int64(row))),
@@ -149,7 +183,7 @@ package struct RunJournal: Sendable {
     func put(_ key: String, _ value: JSONValue?) {
       if let value { members.append(JSONObject.Member(key: key, value: value)) }
     }
-    put("token", token.map(JSONValue.string))
+    if let recipient { put(recipient.key, .string(recipient.text)) }
     put("apns_id", .string(id.text))
     switch outcome {
     case .accepted(let uniqueID): put("unique_id", uniqueID.map(JSONValue.string))

@@ -246,8 +246,11 @@ package enum ApusOptions {
     help: "The app's bundle id, with the suffix that some push types need.")
   package static let token = Option(
     "--token", .deviceToken, in: [Verb.send], group: .message, scope: .flagOnly, isRequired: true,
-    alternatives: ["--tokens", "--device", "--tag", "--all"],
+    alternatives: ["--tokens", "--channel", "--device", "--tag", "--all"],
     help: "The device token issued to the app.")
+  package static let channel = message(
+    "--channel", .channelID,
+    "Send a broadcast to the subscribers of this channel instead; --topic is then the bundle id.")
   package static let alert = message("--alert", .anyText("TEXT"), "The text of the alert.")
   package static let title = message(
     "--title", .anyText("TEXT"), "The title, shown above the text.")
@@ -265,7 +268,7 @@ package enum ApusOptions {
     "--payload-file", .file, "A file with the whole payload; - is standard input.")
   package static let pushType = Option(
     "--push-type", .pushType, in: [Verb.send], group: .message, scope: .flagOnly,
-    note: "background with --content-available alone, else alert",
+    note: "liveactivity to a channel, background with --content-available alone, else alert",
     help: "The push type of the notification.")
   package static let priority = message(
     "--priority", .priority,
@@ -316,7 +319,8 @@ package enum ApusOptions {
   /// In the order of the help.
   package static let all: [OptionDescription] =
     [
-      token.description, topic.description, alert.description, title.description,
+      token.description, channel.description, topic.description, alert.description,
+      title.description,
       subtitle.description, badge.description, sound.description, contentAvailable.description,
       payload.description, payloadFile.description, pushType.description, priority.description,
       expiration.description, collapseID.description, id.description,

@@ -113,6 +113,15 @@ extension ValueSyntax where Value == String {
     }
   }
 
+  static var channelID: ValueSyntax {
+    ValueSyntax("ID") { text throws(ValueProblem) in
+      guard let bytes = Base64.decode(text.utf8.span),
+        (1...Limits.channelIDBytes).contains(bytes.count)
+      else { throw ValueProblem("is not a channel id: base64, as the service gave it") }
+      return text
+    }
+  }
+
   static var json: ValueSyntax {
     ValueSyntax("JSON") { text throws(ValueProblem) in
       guard JSONValue(text: text)?.object != nil else {

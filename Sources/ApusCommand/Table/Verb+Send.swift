@@ -13,10 +13,16 @@ extension Verb {
       although it has no effect; --dry-run only prints them, --strict does not send such notifications.
       """,
       """
+      --channel sends one broadcast to all devices that are subscribed to a channel. It updates or ends Live \
+      Activities (--payload has `event` and `content-state`), cannot start one, and needs --expiration: 0 is the only \
+      value for a channel without storage.
+      """,
+      """
       A list has a device token on each line, or a JSON object on each line, or is a CSV table with column names in \
-      its first line (RFC 4180). The field `token` is the recipient; `topic`, `push-type`, `priority`, `expiration`, \
-      `collapse-id`, `id` and `payload` replace the option of that name; use all other fields in texts as {{name}}, or \
-      as {{name|default}}. A text that consists of {{name:json}} alone becomes that JSON value, such as a number.
+      its first line (RFC 4180). The field `token`, or `channel` for a broadcast, is the recipient; `topic`, \
+      `push-type`, `priority`, `expiration`, `collapse-id`, `id` and `payload` replace the option of that name; use \
+      all other fields in texts as {{name}}, or as {{name|default}}. A text that consists of {{name:json}} alone \
+      becomes that JSON value, such as a number.
       """,
       """
       --results writes the outcome of each row as it arrives. Rows are marked on the disk before they are sent, so \
@@ -43,6 +49,11 @@ extension Verb {
       (
         "A payload of your own",
         "jq -n '{aps:{badge:3}}' | apus send --token $TOKEN --payload-file -"
+      ),
+      (
+        "To everyone who follows a game",
+        "apus send --channel $CHANNEL --topic com.example.app --expiration 0 "
+          + "--set aps.event=update --set aps.timestamp=$NOW --set aps.content-state.home=1"
       ),
       (
         "To a table of tokens and names, at most 5,000 a second",

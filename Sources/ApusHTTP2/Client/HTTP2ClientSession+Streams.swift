@@ -80,8 +80,15 @@ extension HTTP2ClientSession {
     response.record.append(body)
     response.record.receivedBytes += head.length
     if head.has(FrameFlag.endStream) { return didEnd(response) }
-    // The stream's window of 65,535 bytes is never refilled: nobody reads the rest of so long a body.
-    if response.record.receivedBytes > SettingsFrame.usualWindowBytes / 2 { cutOff(response) }
+    let unrestored = response.record.receivedBytes - response.record.restoredBytes
+    guard unrestored > SettingsFrame.usualWindowBytes / 2 else { return }
+    // Nobody reads the rest of a longer body.
+    guard response.record.receivedBytes <= response.record.answerLimit else {
+      return cutOff(response)
+    }
+    response.record.restoredBytes = response.record.receivedBytes
+    unsafe output.append(
+      FrameType.windowUpdate, streamID: response.streamID, number: UInt32(unrestored))
   }
 
   private func didEnd(_ response: HTTP2Response) {

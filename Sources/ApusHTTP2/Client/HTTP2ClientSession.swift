@@ -75,8 +75,8 @@ package final class HTTP2ClientSession {
   /// wait for room.
   package var windowBytes: Int { unsafe windows.sendBytes - waitingBodyBytes }
 
-  /// Sets what all further requests share: `POST`, `https` and these. An empty `authorization` is omitted, for
-  /// connections with a certificate.
+  /// Sets what all further requests share: `https`, these, and `POST` unless a request has a method of its own. An
+  /// empty `authorization` is omitted, for connections with a certificate.
   package func share(authority: Span<UInt8>, authorization: [UInt8]) {
     unsafe encoder.share(authority: authority, authorization: authorization)
   }
@@ -93,16 +93,21 @@ package final class HTTP2ClientSession {
     return submit(list, body: body.copied(), tag: 0)
   }
 
-  /// The same, with the fields from ``share(authority:authorization:)`` added to these, of which the path is the
-  /// first. The outcome has the `tag`.
-  package func submit(_ fields: borrowing HTTP2FieldList, body: [UInt8], tag: Int) -> Int32? {
+  /// The same, with the fields from ``share(authority:authorization:)`` added to these, which start with the path or
+  /// the method. The outcome has the `tag`.
+  ///
+  /// - Parameter answerLimit: The bytes of the response's body that are kept; the server may send about as many.
+  package func submit(
+    _ fields: borrowing HTTP2FieldList, body: [UInt8], tag: Int,
+    answerLimit: Int = Limits.answerBytes
+  ) -> Int32? {
     guard availableStreams > 0 else { return nil }
     let streamID = unsafe Int32(nextStreamID)
     unsafe nextStreamID += 2
     let response = unsafe free.popLast() ?? HTTP2Response()
     unsafe response.record.prepare(
       streamID: streamID, tag: tag, startPosition: output.position,
-      sendWindowBytes: windows.initialBytes)
+      sendWindowBytes: windows.initialBytes, answerLimit: answerLimit)
     unsafe streams.add(response)
     appendHeaders(fields, streamID, endsStream: body.isEmpty)
     if body.isEmpty {

@@ -37,7 +37,7 @@ package enum HTTP2StreamFailure: Error, Sendable, Hashable {
   package var status: UInt16 { record.status }
   /// The known fields of the response.
   package var fields: RequestFields { _read { yield record.fields } }
-  /// The body, truncated to `Limits.answerBytes`.
+  /// The body, truncated to the request's limit.
   package var body: ByteStore { _read { yield record.body } }
   package var failure: HTTP2StreamFailure? { record.failure }
   /// The tag passed to ``HTTP2ClientSession/submit(_:body:tag:)``.
@@ -85,15 +85,21 @@ struct ResponseRecord: ~Copyable {
   var shape = ResponseShape()
   /// Interim responses (1xx).
   var interimCount = 0
+  /// Bytes of the body that are kept.
+  var answerLimit = Limits.answerBytes
   /// Bytes of the body, and of DATA frames.
   var bodyByteCount = 0
   var receivedBytes = 0
+  /// Of the latter, those that the server may send again, by a WINDOW_UPDATE of the stream.
+  var restoredBytes = 0
   var slot = -1
 
   /// Whether the server has begun to answer.
   var hasBegun: Bool { status != 0 || interimCount > 0 }
 
-  mutating func prepare(streamID: Int32, tag: Int, startPosition: UInt64, sendWindowBytes: Int) {
+  mutating func prepare(
+    streamID: Int32, tag: Int, startPosition: UInt64, sendWindowBytes: Int, answerLimit: Int
+  ) {
     self.streamID = streamID
     self.tag = tag
     self.startPosition = startPosition
@@ -104,7 +110,9 @@ struct ResponseRecord: ~Copyable {
     status = 0
     interimCount = 0
     bodyByteCount = 0
+    self.answerLimit = answerLimit
     receivedBytes = 0
+    restoredBytes = 0
     body.removeAll()
     prepareForAnswer()
   }
@@ -118,7 +126,7 @@ struct ResponseRecord: ~Copyable {
 
   mutating func append(_ bytes: Span<UInt8>) {
     bodyByteCount += bytes.count
-    let room = Limits.answerBytes - body.count
+    let room = answerLimit - body.count
     guard room > 0 else { return }
     body.append(bytes.count <= room ? bytes : bytes.extracting(first: room))
   }

@@ -8,12 +8,14 @@ package struct HTTP2FieldList: Sendable {
   /// Bytes in use.
   package private(set) var byteCount = 0
   private(set) var count = 0
+  /// Whether a field is the method; without one a request is a `POST`.
+  private(set) var hasMethod = false
 
   static let headLength = 3
 
   package init() {}
 
-  package mutating func removeAll() { (byteCount, count) = (0, 0) }
+  package mutating func removeAll() { (byteCount, count, hasMethod) = (0, 0, false) }
 
   package var span: Span<UInt8> {
     @_lifetime(borrow self)
@@ -52,6 +54,7 @@ package struct HTTP2FieldList: Sendable {
     let start = byteCount
     byteCount = start + Self.headLength + length
     count += 1
+    if name == .method { hasMethod = true }
     if byteCount > store.count {
       let count = max(256, 2 * store.count, byteCount)
       store.append(contentsOf: repeatElement(0, count: count - store.count))

@@ -22,7 +22,8 @@ import ApusModel
   private static let fieldBytes = 32
   /// Bytes of two table sizes, `:method` and `:scheme`.
   private static let fixedBytes = 16
-  /// Appendix A, 3 and 7.
+  /// Appendix A, 2, 3 and 7.
+  private static let get: UInt8 = 0x82
   private static let post: UInt8 = 0x83
   private static let https: UInt8 = 0x87
 
@@ -82,7 +83,7 @@ import ApusModel
   mutating func encode(_ fields: borrowing HTTP2FieldList, into writer: inout HeaderWriter) {
     announceCapacity(&writer)
     if !authority.isEmpty {
-      writer.put(Self.post)
+      if !fields.hasMethod { writer.put(Self.post) }
       writer.put(Self.https)
       let authority = authority
       add(.authority, authority.span, &writer)
@@ -114,7 +115,8 @@ import ApusModel
     _ name: HeaderName, _ value: Span<UInt8>, _ writer: inout HeaderWriter
   ) {
     switch name {
-    // Appendix A contains these two.
+    // Appendix A contains these.
+    case .method where value.equals("GET"): return writer.put(Self.get)
     case .method where value.equals("POST"): return writer.put(Self.post)
     case .scheme where value.equals("https"): return writer.put(Self.https)
     default: break

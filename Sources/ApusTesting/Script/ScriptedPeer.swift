@@ -45,6 +45,8 @@ package struct ScriptedPeer: Sendable {
   private var connectionWindow = 65_535
 
   private static let idName = HeaderName.apnsID.text.description
+  /// The id of a broadcast.
+  private static let requestIDName = HeaderName.apnsRequestID.text.description
   private static let uniqueIDName = HeaderName.apnsUniqueID.text.description
 
   package init() {}
@@ -101,7 +103,8 @@ package struct ScriptedPeer: Sendable {
     if openStreams.count > acknowledgedLimit {
       complaint = "\(openStreams.count) streams where \(acknowledgedLimit) are allowed"
     }
-    ids[frame.stream] = headers.first { $0.name == Self.idName }?.text ?? ""
+    let id = headers.first { $0.name == Self.idName || $0.name == Self.requestIDName }
+    ids[frame.stream] = id?.text ?? ""
     if frame.endsStream { finish(frame.stream) }
   }
 

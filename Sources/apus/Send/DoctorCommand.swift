@@ -239,7 +239,7 @@ struct DoctorCommand {
     roundTrip: Double
   ) async throws(CommandFailure) {
     let client = try invocation.client(credential, to: endpoint, roots)
-    let topic = try? SendCredentials(invocation).topic(for: .alert)
+    let topic = try? SendCredentials(invocation).topic(.none)
     let push = PushRequest(
       token: Self.wrongToken, topic: topic ?? nil, payload: AlertPayload(body: "Test").bytes)
     var times: [Double] = []

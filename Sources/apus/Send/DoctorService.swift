@@ -29,7 +29,7 @@ struct DoctorService {
 
   /// A service that gets a device token of zeros rejects that before it looks for the app.
   private func topic() -> [DirectoryFinding] {
-    guard let topic = try? SendCredentials(invocation).topic(for: .alert),
+    guard let topic = try? SendCredentials(invocation).topic(.none),
       let sections = try? directory.records().sections
     else { return [] }
     let apps = sections.filter { $0.kind == "app" }.map(\.name)

@@ -41,13 +41,15 @@ struct DryRun {
 
   /// The header fields and the payload as text.
   static func text(_ request: PushRequest) -> String {
-    var text = "POST /3/device/\(request.token)\n"
+    var text =
+      request.channel == nil
+      ? "POST /3/device/\(request.token)\n"
+      : "POST /4/broadcasts/apps/\(NotificationCard.harmless(request.topic ?? ""))\n"
     for (name, value) in fields(request) {
       text += "\(name.text): \(NotificationCard.harmless(value))\n"
     }
     text += "\n\(NotificationCard.harmless(String(decoding: request.payload, as: UTF8.self)))\n\n"
-    let limit = request.pushType == .voip ? Limits.voipPayloadBytes : Limits.payloadBytes
-    return text + "\(request.payload.count) of \(limit) bytes\n"
+    return text + "\(request.payload.count) of \(request.payloadLimitBytes) bytes\n"
   }
 
   private static func fields(_ request: PushRequest) -> [(HeaderName, String)] {
@@ -55,11 +57,15 @@ struct DryRun {
     func put(_ name: HeaderName, _ value: String?) {
       if let value { fields.append((name, value)) }
     }
-    put(.apnsTopic, request.topic)
-    put(.apnsPriority, request.priority.map { "\($0.rawValue)" })
+    // A broadcast's is in the path.
+    put(.apnsTopic, request.channel == nil ? request.topic : nil)
+    put(.apnsChannelID, request.channel?.text)
+    // A broadcast always has one.
+    let priority = request.priority ?? (request.channel == nil ? nil : .immediate)
+    put(.apnsPriority, priority.map { "\($0.rawValue)" })
     put(.apnsExpiration, request.expirationSeconds.map { "\($0)" })
     put(.apnsCollapseID, request.collapseID)
-    put(.apnsID, request.id?.text)
+    put(request.channel == nil ? .apnsID : .apnsRequestID, request.id?.text)
     return fields
   }
 
@@ -68,7 +74,9 @@ struct DryRun {
   ) -> JSONValue {
     let payload = String(decoding: request.payload, as: UTF8.self)
     return .members([
-      "outcome": .string("dry run"), "token": .string(request.token),
+      "outcome": .string("dry run"),
+      "token": request.channel == nil ? .string(request.token) : nil,
+      "channel": request.channel.map { .string($0.text) },
       "push_type": .string(request.pushType.name.description),
       "topic": request.topic.map(JSONValue.string),
       "priority": request.priority.map { .integer(Int64($0.rawValue)) },

@@ -132,11 +132,11 @@ struct RowFeeder {
 
   private mutating func tellDoubt(_ record: Record) {
     let id = RunJournal.apnsID(run: results.run, row: record.number)
-    var token: String?
-    if case .good(let fields) = record.fields { token = fields["token"]?.string }
+    var recipient: RowRecipient?
+    if case .good(let fields) = record.fields { recipient = RowRecipient(fields) }
     _ = results.write(
       RunJournal.line(
-        row: record.number, token: token, id: id,
+        row: record.number, to: recipient, id: id,
         .unknown(cause: "the earlier run ended before the response", mayBeTaken: true)))
     run.changeTally { $0.leftInDoubt += 1 }
     toldDoubts += 1
@@ -144,7 +144,8 @@ struct RowFeeder {
     Self.say(
       toldDoubts == Self.namedDoubts
         ? "more rows may have been sent; the results list all of them"
-        : "row \(record.number) (\(token?.prefix(8) ?? "?")…) may have been sent, as \(id.text)")
+        : "row \(record.number) (\(recipient?.text.prefix(8) ?? "?")…) may have been sent, as \(id.text)"
+    )
   }
 
   // MARK: Rows
@@ -161,10 +162,10 @@ struct RowFeeder {
   /// Nil if the row cannot be sent, which is recorded.
   private mutating func prepare(_ record: Record) -> SendRow? {
     let id = RunJournal.apnsID(run: results.run, row: record.number)
-    var token: String?
+    var recipient: RowRecipient?
     do throws(RowProblem) {
       let message = try template.message(for: record)
-      token = message.token
+      recipient = RowRecipient(message)
       var request = PushRequest(message, topic: try topics.topic(for: message))
       let rowID = message.id ?? id
       request.id = rowID
@@ -172,7 +173,7 @@ struct RowFeeder {
       try lint(request, record)
       return SendRow(number: record.number, id: rowID, request: request)
     } catch {
-      run.record(row: record.number, token: token, id: id, .invalid(error.text))
+      run.record(row: record.number, to: recipient, id: id, .invalid(error.text))
       return nil
     }
   }
@@ -203,21 +204,20 @@ struct RowFeeder {
   }
 }
 
-/// The topic for each push type, looked up once.
+/// The topic for each suffix, looked up once.
 struct TopicMemo {
   private let credentials: SendCredentials
-  private var topics: [PushType: Result<String?, CommandFailure>] = [:]
+  private var topics: [TopicSuffix: Result<String?, CommandFailure>] = [:]
 
   init(_ credentials: SendCredentials) { self.credentials = credentials }
 
   mutating func topic(for message: Message) throws(RowProblem) -> String? {
     if message.topic != nil { return nil }
-    if topics[message.pushType] == nil {
-      topics[message.pushType] = Result { () throws(CommandFailure) in
-        try credentials.topic(for: message.pushType)
-      }
+    let suffix = message.topicSuffix
+    if topics[suffix] == nil {
+      topics[suffix] = Result { () throws(CommandFailure) in try credentials.topic(suffix) }
     }
-    switch topics[message.pushType] {
+    switch topics[suffix] {
     case .success(let topic)?: return topic
     case .failure(let failure)?: throw RowProblem(failure.problem)
     case nil: return nil

@@ -23,8 +23,8 @@ struct SendCommand: Sendable {
       message,
       // A dry run needs no data directory.
       topic: isDry
-        ? try? credentials.topic(for: message.pushType)
-        : try credentials.topic(for: message.pushType))
+        ? try? credentials.topic(message.topicSuffix)
+        : try credentials.topic(message.topicSuffix))
     let findings = request.lint(nowSeconds: Process.nowSeconds)
     if isDry { return try DryRun(invocation).show(request, findings) }
     try report(findings)
@@ -122,11 +122,15 @@ extension PushRequest {
     self.init(
       token: message.token, topic: message.topic ?? topic, pushType: message.pushType,
       payload: Array(message.payload.utf8))
+    // The option's syntax is that of channel ids.
+    channel = message.channel.flatMap(BroadcastChannel.ID.init)
     priority = message.priority
     expirationSeconds = message.expiration?.seconds(now: Process.nowSeconds)
     collapseID = message.collapseID
     id = message.id
   }
+
+  var recipient: RowRecipient { channel.map { .channel($0.text) } ?? .token(token) }
 }
 
 extension Invocation {

@@ -18,12 +18,12 @@ struct SendCredentials {
   /// Whether the provider authenticates with a certificate.
   private var usesCertificate: Bool { invocation.isGiven(ApusOptions.providerCertificate) }
 
-  /// The topic; nil to use the certificate's.
-  func topic(for type: PushType) throws(CommandFailure) -> String? {
+  /// The topic, with this suffix if it is not given; nil to use the certificate's.
+  func topic(_ suffix: TopicSuffix) throws(CommandFailure) -> String? {
     if let topic = invocation[ApusOptions.topic] { return topic }
     if usesCertificate { return nil }
     let app = try user.only("app", for: ApusOptions.topic).name
-    return app + type.topicSuffix.text.description
+    return app + suffix.text.description
   }
 
   /// - Parameter provider: The listener to send to.

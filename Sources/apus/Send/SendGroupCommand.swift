@@ -63,6 +63,7 @@ struct SendGroupCommand {
       ("--device", invocation.isGiven(GroupOptions.device)),
       ("--tag", invocation.isGiven(GroupOptions.tag)), ("--all", invocation.isOn(GroupOptions.all)),
       ("--token", invocation[ApusOptions.token] != nil),
+      ("--channel", invocation[ApusOptions.channel] != nil),
       ("--tokens", invocation[SendOptions.tokens] != nil),
     ].filter(\.1)
     guard ways.count == 1 else {
@@ -85,7 +86,7 @@ struct SendGroupCommand {
     let message = try Message(invocation, needsToken: false) { (path) throws(CommandFailure) in
       try Process.payload(path, invocation)
     }
-    let topic = try SendCredentials(invocation).topic(for: message.pushType)
+    let topic = try SendCredentials(invocation).topic(message.topicSuffix)
     let devices = invocation.all(GroupOptions.device)
     let tags = invocation.all(GroupOptions.tag).map(\.text)
     return .members([

@@ -71,16 +71,16 @@ final class SendRun: Sendable {
     case .failure(let error): outcome = .invalid("\(error)")
     }
     record(
-      row: row.number, token: row.request.token, id: row.id, outcome,
+      row: row.number, to: row.request.recipient, id: row.id, outcome,
       isFailureToConnect: isFailureToConnect)
   }
 
   /// Records a row's outcome. Ends the run if no further row can succeed.
   func record(
-    row: Int, token: String?, id: NotificationID, _ outcome: RowOutcome,
+    row: Int, to recipient: RowRecipient?, id: NotificationID, _ outcome: RowOutcome,
     isFailureToConnect: Bool = false
   ) {
-    let line = RunJournal.line(row: row, token: token, id: id, outcome)
+    let line = RunJournal.line(row: row, to: recipient, id: id, outcome)
     if let failure = results.write(line) { fail(failure) }
     // After writing the results: a reader of the output may end the program.
     if printsOutcomes { Output.json(line) }
@@ -110,7 +110,7 @@ final class SendRun: Sendable {
   func noteUnsent(_ unsent: [SendRow]) {
     for row in unsent {
       let line = RunJournal.line(
-        row: row.number, token: row.request.token, id: row.id,
+        row: row.number, to: row.request.recipient, id: row.id,
         .unknown(cause: "the run ended first", mayBeTaken: false))
       _ = results.write(line)
     }

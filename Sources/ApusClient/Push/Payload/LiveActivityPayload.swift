@@ -11,7 +11,7 @@ public struct LiveActivityPayload: PushPayload, Hashable {
   public enum UpdateSource: Sendable, Hashable {
     /// With a token of its own, which the app sends to its server.
     case token
-    /// Over the channel with this id.
+    /// Over the channel with this id, the `text` of a ``BroadcastChannel/ID``.
     case channel(String)
   }
 
@@ -111,6 +111,8 @@ public struct LiveActivityPayload: PushPayload, Hashable {
   }
 
   public var pushType: PushType { .liveactivity }
+
+  var startsActivity: Bool { if case .start = event { true } else { false } }
 
   public var bytes: [UInt8] {
     var writer = PayloadWriter()
