@@ -28,6 +28,7 @@ final class LiveService {
     provisioned = try data.initialize(
       names: ["localhost", "127.0.0.1"], topic: Self.topic, teamName: "Team",
       nowSeconds: Self.nowSeconds)
+    try data.changeApp(Self.topic, broadcasts: true)
     var configuration = ServerConfiguration(
       dataDirectory: directory.path,
       listeners: [
@@ -35,6 +36,8 @@ final class LiveService {
           kind: .provider, environment: .development, addresses: [.loopbackIPv4(port: 0)]),
         ListenerConfiguration(
           kind: .courier, environment: .development, addresses: [.loopbackIPv4(port: 0)]),
+        ListenerConfiguration(
+          kind: .channels, environment: .development, addresses: [.loopbackIPv4(port: 0)]),
       ])
     configuration.isEphemeral = true
     configuration.workers = 2
@@ -102,9 +105,11 @@ final class LiveService {
   func configuration(
     _ credential: ClientConfiguration.Credential, host: String = "localhost"
   ) throws -> ClientConfiguration {
-    ClientConfiguration(
+    var configuration = ClientConfiguration(
       endpoint: Endpoint(host: host, port: port(.provider)),
       trustRoots: .pem(try read(provisioned.authorityFile)), credential: credential)
+    configuration.channelsEndpoint = Endpoint(host: host, port: port(.channels))
+    return configuration
   }
 
   // MARK: Devices
