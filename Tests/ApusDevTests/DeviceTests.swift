@@ -113,11 +113,29 @@ struct DeviceTests {
     #expect(rendering?["liveActivity"]?["event"]?.string == "start")
     #expect(rendering?["liveActivity"]?["state"]?["score"]?.string == "2:1")
     #expect(rendering?["silent"]?.bool == false)
+    let id = try #require(answer.json["apnsID"]?.string)
+    #expect(try await bench.wait(#"{"apnsID":"\#(id)"}"#).first?["apnsID"]?.string == id)
+    #expect(try await shown(bench, count: 1).first?["apnsID"]?.string == id)
     let refused = try await bench.ask(
       "POST", "/api/v1/send",
       #"{"token":"\#(try bench.token())","topic":"com.example.none","payload":"{\"aps\":{}}"}"#)
     #expect(refused.json["verdict"]?["accepted"]?.bool == false)
     #expect(refused.json["verdict"]?["status"]?.integer == 400)
+  }
+
+  @Test("What a device shows has the time of the service's clock, as in the inbox")
+  func time() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    _ = try await bench.ask("PUT", "/api/v1/clock", #"{"advanceMilliseconds":7200000}"#)
+    let answer = try await bench.ask(
+      "POST", "/api/v1/send", #"{"device":"phone","payload":{"aps":{"alert":"Later"}}}"#)
+    let id = try #require(answer.json["apnsID"]?.string)
+    let push = try #require(try await bench.wait(#"{"apnsID":"\#(id)"}"#).first)
+    let received = try #require(push["receivedMilliseconds"]?.integer)
+    let entry = try #require(try await shown(bench, count: 1).first)
+    let at = try #require(entry["atMilliseconds"]?.integer)
+    #expect(abs(at - received) < 600_000, "\(at) and \(received)")
   }
 
   @Test("The composer's response has the violations of an accepted push")

@@ -1,4 +1,5 @@
 import ApusModel
+import ApusServer
 import ApusWeb
 import ApusWire
 
@@ -121,25 +122,26 @@ struct DeviceRoutes {
       done(devices.device(id)?.shown)
     }
     guard let shown else { throw Self.none(id) }
-    let numbers = context.recorder.read { state in
-      shown.map { $0.id.flatMap(state.number(of:)) }
+    let pushes = context.recorder.read { state in
+      shown.map { $0.id.flatMap(state.number(of:)).flatMap { state.inbox[$0] } }
     }
     return WebResponse { writer in
       writer.key("shown")
       writer.beginArray()
-      for (entry, number) in zip(shown, numbers).reversed() {
-        Self.write(entry, number, to: &writer)
+      for (entry, push) in zip(shown, pushes).reversed() {
+        Self.write(entry, push, to: &writer)
       }
       writer.endArray()
     }
   }
 
   private static func write(
-    _ entry: ShownNotification, _ number: UInt64?, to writer: inout JSONWriter
+    _ entry: ShownNotification, _ push: CapturedPush?, to writer: inout JSONWriter
   ) {
     writer.beginObject()
-    writer.integer("number", number.map { Int64(clamping: $0) })
-    writer.text("apnsID", entry.id?.text)
+    writer.integer("number", push.map { Int64(clamping: $0.number) })
+    // As its provider spelled it.
+    writer.text("apnsID", push?.exchange.apnsID ?? entry.id?.text)
     writer.text("topic", entry.topic)
     writer.text("environment", entry.environment.name)
     writer.integer("atMilliseconds", entry.milliseconds)

@@ -171,7 +171,8 @@ struct SendRoutes {
     }
     return WebResponse { writer in
       writer.text("token", token)
-      writer.text("apnsID", id?.text)
+      // As the inbox and its matchers know it; before it is there, as the client spells it.
+      writer.text("apnsID", found?.exchange.apnsID ?? id?.text.lowercased())
       writer.integer("number", found.map { Int64(clamping: $0.number) })
       writer.key("verdict")
       writer.beginObject()

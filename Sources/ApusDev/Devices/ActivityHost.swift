@@ -56,7 +56,9 @@ final class ActivityHost {
     self.record = record
   }
 
-  var nowSeconds: Int64 { clock.nowMilliseconds / 1000 }
+  /// By the service's clock.
+  var nowMilliseconds: Int64 { clock.nowMilliseconds }
+  var nowSeconds: Int64 { nowMilliseconds / 1000 }
 
   // MARK: Pushes
 
@@ -77,7 +79,9 @@ final class ActivityHost {
       rendering = Rendering(
         payload: notification.payload, language: device.language, strings: strings)
       // An alert is a banner, besides the change of the activity.
-      if rendering?.hasText == true { device.show(.init(notification, rendering)) }
+      if rendering?.hasText == true {
+        device.show(.init(notification, rendering, atMilliseconds: nowMilliseconds))
+      }
     } catch {
       outcome = ActivityOutcome(error)
     }

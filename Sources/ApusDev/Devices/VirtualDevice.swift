@@ -17,10 +17,14 @@ struct ShownNotification: Sendable {
 }
 
 extension ShownNotification {
-  init(_ notification: DeviceLink.ReceivedNotification, _ rendering: Rendering?) {
+  /// - Parameter milliseconds: the time by the service's clock, as everywhere in the inbox.
+  init(
+    _ notification: DeviceLink.ReceivedNotification, _ rendering: Rendering?,
+    atMilliseconds milliseconds: Int64
+  ) {
     self.init(
       id: notification.id, topic: notification.topic, environment: notification.environment,
-      milliseconds: EventLoop.wallClockMilliseconds(), collapseID: notification.collapseID,
+      milliseconds: milliseconds, collapseID: notification.collapseID,
       isFromStorage: notification.isFromStorage, rendering: rendering)
   }
 }

@@ -203,7 +203,7 @@ final class VirtualDevices: @unchecked Sendable {
     let rendering = Rendering(
       payload: notification.payload, language: device.language,
       strings: book.strings(of: notification.topic, device.language))
-    device.show(.init(notification, rendering))
+    device.show(.init(notification, rendering, atMilliseconds: activities.nowMilliseconds))
     if let id = notification.id {
       record(.shown(id, device: device.id, rendering, activity: nil))
     }

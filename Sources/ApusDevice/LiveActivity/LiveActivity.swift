@@ -11,7 +11,7 @@ package struct LiveActivity: Sendable, Equatable {
     case active
     /// The content is outdated, and the activity waits for an update.
     case stale
-    /// Pushes change it no more, but it is still on the screen.
+    /// Pushes no longer change it, but it is still on the screen.
     case ended
     /// It is not on the screen.
     case dismissed
