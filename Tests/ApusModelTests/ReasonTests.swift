@@ -38,6 +38,15 @@ struct ReasonTests {
     (.internalServerError, 500, "InternalServerError"),
     (.serviceUnavailable, 503, "ServiceUnavailable"),
     (.shutdown, 503, "Shutdown"),
+    // "Handling error responses from APNs", for channels.
+    (.badChannelID, 400, "BadChannelId"),
+    (.badRequestParams, 400, "BadRequestParams"),
+    (.cannotCreateChannelConfig, 400, "CannotCreateChannelConfig"),
+    (.channelNotRegistered, 400, "ChannelNotRegistered"),
+    (.featureNotEnabled, 400, "FeatureNotEnabled"),
+    (.missingChannelID, 400, "MissingChannelId"),
+    (.missingPushType, 400, "MissingPushType"),
+    (.topicMismatch, 403, "TopicMismatch"),
   ]
 
   func find(_ text: String) -> Reason? {
