@@ -68,7 +68,10 @@ func check(_ frame: Frame) {
   case .renewalRequest: again(CourierRenewalRequest.self, body)
   case .renewalAnswer: again(CourierRenewalAnswer.self, body)
   case .renewalAdvice: again(CourierRenewalAdvice.self, body)
-  case .keepAliveAnswer, .flushAnswer, .channel, nil: break
+  case .channel:
+    again(CourierChannelRequest.self, body)
+    again(CourierChannelConfirmation.self, body)
+  case .keepAliveAnswer, .flushAnswer, nil: break
   }
 }
 

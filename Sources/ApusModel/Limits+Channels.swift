@@ -7,4 +7,12 @@ extension Limits {
   public static let channelBodyBytes = 1024
   /// Bytes of a broadcast's payload. "Sending broadcast push notification requests to APNs".
   public static let broadcastPayloadBytes = 5120
+  /// Seconds that a channel keeps its newest broadcast. "Sending broadcast push notification requests to APNs".
+  public static let broadcastSeconds: Int64 = 8 * 3600
+  /// Channels that a device may be subscribed to.
+  public static let subscriptionsPerDevice = 100
+  /// Broadcasts that a device may have unacknowledged, besides the notifications that are addressed to it.
+  public static let broadcastWindowFrames = 8
+  /// Devices that a worker turns to for broadcasts before it serves others again.
+  public static let broadcastDevicesAtOnce = 64
 }

@@ -112,7 +112,9 @@ package final class Service {
     jobs = JobService(dataDirectory, log: configuration.log)
     let channels: ChannelRegister
     do {
-      channels = try ChannelRegister(store, log: configuration.log)
+      channels = try ChannelRegister(
+        store, order: order, log: configuration.log,
+        nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
     } catch {
       store.close()
       throw error

@@ -44,7 +44,10 @@ package final class SteppedService {
     }
     let shared = SharedState(
       configuration: configuration, store: store, order: order,
-      channels: try ChannelRegister(store, log: configuration.log), audit: AuditLog(path: nil),
+      channels: try ChannelRegister(
+        store, order: order, log: configuration.log,
+        nowSeconds: (workerLoops.first?.wallMilliseconds ?? 0) / 1000),
+      audit: AuditLog(path: nil),
       expiries: ExpiryWatch(log: configuration.log))
     let workers = workerLoops.enumerated().map { index, loop in
       var shared = shared

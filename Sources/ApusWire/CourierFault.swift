@@ -7,7 +7,7 @@ package enum CourierFault: Error, Sendable, Hashable {
   case frameTooLong(command: UInt8, length: Int)
   /// A field, at this offset within the frame's fields, that runs past their end.
   case truncatedField(command: UInt8, offset: Int)
-  /// A field of the wrong length.
+  /// A field of the wrong length, or of bytes that are no message of Protocol Buffers.
   case badField(command: UInt8, id: UInt8, length: Int)
   /// A required field is absent.
   case missingField(command: UInt8, id: UInt8)
@@ -24,7 +24,7 @@ extension CourierFault: CustomStringConvertible {
     case .truncatedField(let command, let offset):
       "the field at offset \(offset) of a frame of command \(command) runs past its end"
     case .badField(let command, let id, let length):
-      "field \(id) of command \(command) cannot be \(length) bytes long"
+      "field \(id) of command \(command) cannot have these \(length) bytes"
     case .missingField(let command, let id): "a frame of command \(command) lacks field \(id)"
     case .tooManyTopics: "a filter with too many topics"
     }

@@ -103,6 +103,8 @@ package struct CourierNotificationView: Sendable, Hashable {
   package var payload: Range<Int>
   /// Empty for none.
   package var collapseID: Range<Int>
+  /// The id of the channel that it came over; empty for none.
+  package var channelID: Range<Int>
 
   /// Reads a notification. Without `extensions` the fields from 0x40 are unknown. An unknown priority or push type
   /// reads as none.
@@ -122,6 +124,7 @@ package struct CourierNotificationView: Sendable, Hashable {
     var id: NotificationID?
     var pushType: UInt8?
     var collapseID = 0..<0
+    var channelID = 0..<0
     var fields = CourierFields(.notification, body)
     while let field = try fields.next() {
       switch field.id {
@@ -133,6 +136,7 @@ package struct CourierNotificationView: Sendable, Hashable {
       case 6: sent = try field.u64()
       case 7: storage = try field.u8()
       case 13: priority = try field.u8()
+      case 29 where direction == .toDevice: channelID = try field.channelID()
       case 0x40 where extensions: id = try field.notificationID()
       case 0x41 where extensions: pushType = try field.u8()
       case 0x42 where extensions:
@@ -151,6 +155,7 @@ package struct CourierNotificationView: Sendable, Hashable {
       pushType: pushType.flatMap(PushType.init(rawValue:)))
     self.payload = try payload.required(.notification, 3)
     self.collapseID = collapseID
+    self.channelID = channelID
   }
 }
 

@@ -29,7 +29,8 @@ struct ProtobufReader: ~Escapable {
   }
 
   private let bytes: Span<UInt8>
-  private var offset = 0
+  /// Bytes read so far; the value of the last field ends there.
+  private(set) var offset = 0
 
   @_lifetime(copy bytes)
   init(_ bytes: Span<UInt8>) { self.bytes = bytes }

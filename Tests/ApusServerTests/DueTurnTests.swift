@@ -20,9 +20,11 @@ struct DueTurnTests {
     configuration.isEphemeral = true
     let audit = AuditLog(path: nil)
     let store = MemoryStore()
+    let order = try AcceptanceOrder(store: store) { _ in }
     let shared = SharedState(
-      configuration: configuration, store: store, order: try AcceptanceOrder(store: store) { _ in },
-      channels: try ChannelRegister(store, log: configuration.log), audit: audit,
+      configuration: configuration, store: store, order: order,
+      channels: try ChannelRegister(store, order: order, log: configuration.log, nowSeconds: 0),
+      audit: audit,
       expiries: ExpiryWatch(log: configuration.log))
     let trust = try TrustLoader(
       directory.data, allowsES512: false, audit, log: configuration.log

@@ -79,10 +79,11 @@ final class SteppedBench {
     var configuration = ServerConfiguration(dataDirectory: directory.data.path, listeners: [])
     configuration.isEphemeral = true
     let audit = AuditLog(path: nil)
+    let order = try AcceptanceOrder(store: store) { _ in }
     var shared = SharedState(
-      configuration: configuration, store: store,
-      order: try AcceptanceOrder(store: store) { _ in },
-      channels: try ChannelRegister(store, log: configuration.log), audit: audit,
+      configuration: configuration, store: store, order: order,
+      channels: try ChannelRegister(store, order: order, log: configuration.log, nowSeconds: 0),
+      audit: audit,
       expiries: ExpiryWatch(log: configuration.log))
     shared.gate = ConnectionGate(capacity: capacity)
     shared.enrolment = enrolment

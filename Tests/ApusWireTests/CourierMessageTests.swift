@@ -273,7 +273,7 @@ struct CourierNotificationTests {
   func unknownValues() throws {
     let received = try view(
       "01 0020 \(tokenHex)" + "02 0014 \(topicHex)" + payloadField + "04 0004 00000001"
-        + "0d 0001 07" + "41 0001 f0" + "1d 0002 0000" + "0f 0001 00")
+        + "0d 0001 07" + "41 0001 f0" + "1e 0002 0000" + "0f 0001 00")
     #expect(received.notification.priority == nil && received.notification.pushType == nil)
   }
 

@@ -61,13 +61,22 @@ package enum ChannelAdmission {
     return NotificationID(text: fields.value(.apnsRequestID)).map { .given($0) } ?? .malformed
   }
 
-  /// The checks behind the credential: whether the app of the path may be administered by it, and has broadcasts.
+  /// The checks behind the credential: whether it covers the app of the path, and the app has broadcasts.
   package static func examineApp(
     _ head: ChannelHead, _ fields: borrowing RequestFields, grant: Grant,
     connection: borrowing ProviderConnection, directory: Directory
   ) throws(Refusal) -> AppID {
     if requestID(of: fields) == .malformed { throw Refusal(.malformed(.apnsRequestID)) }
-    let bundle = fields.value(.path).extracting(head.bundle)
+    return try app(
+      fields.value(.path).extracting(head.bundle), grant: grant, connection: connection,
+      directory: directory)
+  }
+
+  /// The app with a bundle id, if the credential covers it and it has broadcasts.
+  static func app(
+    _ bundle: Span<UInt8>, grant: Grant, connection: borrowing ProviderConnection,
+    directory: Directory
+  ) throws(Refusal) -> AppID {
     guard let app = directory.app(bundleID: bundle) else {
       let suffix = TopicSuffix(of: bundle)
       throw Refusal(.channel(suffix == .none ? .bundleUnknown : .bundleWithSuffix))

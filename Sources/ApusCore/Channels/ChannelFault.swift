@@ -8,6 +8,8 @@ package enum ChannelFault: Sendable, Hashable {
   /// The path is none of the channel management API.
   case pathUnknown
   case methodUnknown(ChannelPath)
+  /// The path begins as that of a broadcast, and does not name one app.
+  case broadcastPathUnknown
 
   // The app of the path.
   /// The path names a topic with the suffix of a push type: channels belong to a bundle id.
@@ -35,9 +37,19 @@ package enum ChannelFault: Sendable, Hashable {
   /// The app has as many channels as it may.
   case tooMany(AppID)
 
+  // A broadcast.
+  case broadcastTypeMissing
+  case broadcastTypeUnknown
+  case expirationMissing
+  /// An expiration on a channel that stores nothing.
+  case expirationWithoutStorage
+  case priorityMissing
+  /// The payload would start a Live Activity.
+  case startsActivity
+
   package var reason: Reason {
     switch self {
-    case .pathUnknown: .badPath
+    case .pathUnknown, .broadcastPathUnknown: .badPath
     case .methodUnknown: .methodNotAllowed
     case .bundleWithSuffix: .topicDisallowed
     case .bundleUnknown, .bundleOfOtherTeam, .bundleNotOfKey, .bundleNotOfCertificate:
@@ -48,8 +60,11 @@ package enum ChannelFault: Sendable, Hashable {
     case .unknown: .channelNotRegistered
     case .bodyTooLarge: .payloadTooLarge
     case .memberUnknown, .memberTwice, .policyMissing, .policyUnknown: .badRequestParams
-    case .pushTypeMissing: .missingPushType
-    case .pushTypeUnknown: .invalidPushType
+    case .pushTypeMissing, .broadcastTypeMissing: .missingPushType
+    case .pushTypeUnknown, .broadcastTypeUnknown: .invalidPushType
+    case .expirationMissing, .expirationWithoutStorage: .badExpirationDate
+    case .priorityMissing: .badPriority
+    case .startsActivity: .badRequestPayload
     case .tooMany: .cannotCreateChannelConfig
     }
   }
@@ -64,7 +79,7 @@ package enum ChannelFault: Sendable, Hashable {
 
   /// What was wrong, and what to do.
   func text(fields: borrowing RequestFields, directory: Directory) -> String {
-    if let text = appText(directory) { return text }
+    if let text = appText(directory) ?? broadcastText(fields: fields) { return text }
     return switch self {
     case .pathUnknown:
       "the path is not /1/apps/BUNDLE-ID/channels or /1/apps/BUNDLE-ID/all-channels: "
@@ -89,6 +104,26 @@ package enum ChannelFault: Sendable, Hashable {
     case .pushTypeMissing: "the body has no \(ChannelBody.pushTypeKey): send \"LiveActivity\""
     case .pushTypeUnknown: "\(ChannelBody.pushTypeKey) is not \"LiveActivity\""
     default: "rejected as \(reason.text)"
+    }
+  }
+
+  /// For faults of a broadcast alone; nil for all others.
+  private func broadcastText(fields: borrowing RequestFields) -> String? {
+    switch self {
+    case .broadcastPathUnknown:
+      "the path is not /4/broadcasts/apps/BUNDLE-ID: \(shown(fields.value(.path)))"
+    case .broadcastTypeMissing:
+      "the request names no push type: send \(HeaderName.apnsPushType.text): liveactivity"
+    case .broadcastTypeUnknown:
+      "\(HeaderName.apnsPushType.text) is not liveactivity: \(shown(fields.value(.apnsPushType)))"
+    case .expirationMissing:
+      "the request has no \(HeaderName.apnsExpiration.text): send Unix seconds, or 0 for one attempt"
+    case .expirationWithoutStorage:
+      "\(HeaderName.apnsExpiration.text) is not 0, and the channel stores nothing: send 0"
+    case .priorityMissing: "the request has no \(HeaderName.apnsPriority.text): send 10, 5 or 1"
+    case .startsActivity:
+      "the payload would start a Live Activity: a broadcast can only update it or end it"
+    default: nil
     }
   }
 

@@ -1,36 +1,42 @@
 /// The subscriptions of a worker's connected devices, dormant ones included: which channels a device has, and which
 /// devices a channel has, each found without looking at others.
 ///
-/// A subscription takes 12 bytes, and a connection slot 4. Its entry is in two lists. That of its device ends with the
+/// A subscription takes 14 bytes, and a connection slot 4. Its entry is in two lists. That of its device ends with the
 /// device's slot instead of another entry, so that a channel's entry leads to its device without 4 bytes of its own.
 /// That of its channel is linked one way: an entry that ends is marked, and taken out by the next walk along the list.
+///
+/// Each subscription has the number of the broadcast that its device was sent last; it is due if the channel's is
+/// another. These numbers have 16 bits: a walk along a channel makes every device's at most one older than the
+/// channel's, so that none is ever mistaken for one of the previous round.
 package struct SubscriptionTable {
-  /// What a device has of the newest broadcast of a channel.
-  package enum Standing: UInt32, Sendable {
-    /// Nothing that it needs: there is none, or it has had it.
-    case settled = 0
-    /// To be sent.
-    case due = 1
-    /// Sent, and not acknowledged.
-    case sent = 2
-    /// Acknowledged; the store does not know that yet.
-    case unsaved = 3
+  /// A device's subscription to a channel.
+  package struct Subscription: Sendable, Hashable {
+    package var channel: UInt32
+    /// Whether the device was sent the newest broadcast, or needs none.
+    package var hasNewest: Bool
+    /// Whether it has acknowledged a broadcast of which the store does not know.
+    package var isUnsaved: Bool
+
+    package init(channel: UInt32, hasNewest: Bool, isUnsaved: Bool) {
+      self.channel = channel
+      self.hasNewest = hasNewest
+      self.isUnsaved = isUnsaved
+    }
   }
 
   private struct Entry {
-    /// The channel's number, the standing, and whether the subscription has ended.
+    /// The channel's number, whether the subscription has ended, and whether it is unsaved.
     var word: UInt32
     var nextOfChannel: UInt32
     /// With the highest bit: no entry, but the slot of the device.
     var nextOfDevice: UInt32
 
-    var channel: UInt32 { word >> 3 }
-    var hasEnded: Bool { word & 4 != 0 }
+    var channel: UInt32 { word >> 2 }
+    var hasEnded: Bool { word & Self.ended != 0 }
+    var isUnsaved: Bool { word & Self.unsaved != 0 }
 
-    var standing: Standing {
-      get { Standing(rawValue: word & 3) ?? .settled }
-      set { word = word & ~3 | newValue.rawValue }
-    }
+    static let ended: UInt32 = 2
+    static let unsaved: UInt32 = 1
   }
 
   private struct Members {
@@ -39,6 +45,8 @@ package struct SubscriptionTable {
     var endedCount = 0
     /// Walks that have not come to the end of the list.
     var walkCount = 0
+    /// The number of the channel's newest broadcast.
+    var newest: UInt16 = 0
   }
 
   /// Where a walk along a channel's list is.
@@ -47,8 +55,17 @@ package struct SubscriptionTable {
     fileprivate var next: UInt32
   }
 
+  /// What a walk finds.
+  package enum Step: Equatable, Sendable {
+    /// The device at that slot has the newest broadcast to come.
+    case due(slot: Int32)
+    /// An entry that needs nothing.
+    case passed
+    case end
+  }
+
   /// Numbers of channels are below this.
-  package static let channelLimit: UInt32 = 1 << 29
+  package static let channelLimit: UInt32 = 1 << 30
 
   private static let none = UInt32.max
   private static let isSlot: UInt32 = 1 << 31
@@ -56,6 +73,8 @@ package struct SubscriptionTable {
 
   /// In chunks: growing one array would need twice the memory for a moment, and leave half of it unused.
   private var chunks: [[Entry]] = []
+  /// The number of the broadcast that the device of each entry was sent last; apart, for the sake of two bytes.
+  private var sent: [[UInt16]] = []
   private var firstFree = Self.none
   /// By slot.
   private var firstOfDevice: [UInt32] = []
@@ -71,21 +90,30 @@ package struct SubscriptionTable {
     set { chunks[Int(index >> 10)][Int(index & 1023)] = newValue }
   }
 
+  private func lastSent(_ index: UInt32) -> UInt16 { sent[Int(index >> 10)][Int(index & 1023)] }
+
+  private mutating func setLastSent(_ index: UInt32, _ number: UInt16) {
+    sent[Int(index >> 10)][Int(index & 1023)] = number
+  }
+
   private mutating func take(_ entry: Entry) -> UInt32 {
-    if firstFree == Self.none {
-      let start = UInt32(chunks.count * Self.chunkCount)
-      chunks.append(
-        (0..<UInt32(Self.chunkCount)).map { place in
-          let isLast = place + 1 == UInt32(Self.chunkCount)
-          return Entry(
-            word: 0, nextOfChannel: isLast ? Self.none : start + place + 1, nextOfDevice: 0)
-        })
-      firstFree = start
-    }
+    if firstFree == Self.none { grow() }
     let index = firstFree
     firstFree = self[index].nextOfChannel
     self[index] = entry
     return index
+  }
+
+  private mutating func grow() {
+    let start = UInt32(chunks.count * Self.chunkCount)
+    chunks.append(
+      (0..<UInt32(Self.chunkCount)).map { place in
+        let isLast = place + 1 == UInt32(Self.chunkCount)
+        return Entry(
+          word: 0, nextOfChannel: isLast ? Self.none : start + place + 1, nextOfDevice: 0)
+      })
+    sent.append([UInt16](repeating: 0, count: Self.chunkCount))
+    firstFree = start
   }
 
   private mutating func free(_ index: UInt32) {
@@ -113,10 +141,22 @@ package struct SubscriptionTable {
     return Int32(index & ~Self.isSlot)
   }
 
+  private func hasNewest(_ index: UInt32) -> Bool {
+    members[self[index].channel].map { $0.newest == lastSent(index) } ?? true
+  }
+
+  private func subscription(_ index: UInt32) -> Subscription {
+    let entry = self[index]
+    return Subscription(
+      channel: entry.channel, hasNewest: hasNewest(index), isUnsaved: entry.isUnsaved)
+  }
+
   // MARK: Devices
 
   /// Subscribes the device at a slot. False, without effect, if it is subscribed.
-  package mutating func insert(_ channel: UInt32, of slot: Int32, _ standing: Standing) -> Bool {
+  ///
+  /// - Parameter hasNewest: Whether it needs no broadcast that was published before.
+  package mutating func insert(_ channel: UInt32, of slot: Int32, hasNewest: Bool) -> Bool {
     precondition(channel < Self.channelLimit && slot >= 0, "a number beyond the table's")
     guard entry(of: slot, in: channel) == nil else { return false }
     while firstOfDevice.count <= Int(slot) { firstOfDevice.append(Self.none) }
@@ -124,8 +164,9 @@ package struct SubscriptionTable {
     var members = members[channel] ?? Members()
     let index = take(
       Entry(
-        word: channel << 3 | standing.rawValue, nextOfChannel: members.first,
+        word: channel << 2, nextOfChannel: members.first,
         nextOfDevice: next == Self.none ? UInt32(slot) | Self.isSlot : next))
+    setLastSent(index, hasNewest ? members.newest : members.newest &- 1)
     firstOfDevice[Int(slot)] = index
     members.first = index
     members.count += 1
@@ -134,13 +175,14 @@ package struct SubscriptionTable {
     return true
   }
 
-  /// Ends a subscription; returns how it stood, or nil if there is none.
-  package mutating func remove(_ channel: UInt32, of slot: Int32) -> Standing? {
-    guard let index = entry(of: slot, in: channel) else { return nil }
-    let standing = self[index].standing
+  /// Ends a subscription. False if there is none.
+  @discardableResult
+  package mutating func remove(_ channel: UInt32, of slot: Int32) -> Bool {
+    guard let index = entry(of: slot, in: channel) else { return false }
     leaveDevice(index, slot)
     end(index)
-    return standing
+    sweepIfDue(channel)
+    return true
   }
 
   /// Takes an entry out of its device's list.
@@ -157,37 +199,34 @@ package struct SubscriptionTable {
 
   private mutating func end(_ index: UInt32) {
     let channel = self[index].channel
-    self[index].word |= 4
+    self[index].word |= Entry.ended
     count -= 1
     members[channel]?.count -= 1
     members[channel]?.endedCount += 1
-    sweepIfDue(channel)
   }
 
   /// The device at a slot has gone: ends its subscriptions, each reported to `visit`.
-  package mutating func removeAll(
-    of slot: Int32, _ visit: (_ channel: UInt32, _ standing: Standing) -> Void
-  ) {
+  package mutating func removeAll(of slot: Int32, _ visit: (Subscription) -> Void) {
     var index = first(of: slot)
     guard index != Self.none else { return }
     firstOfDevice[Int(slot)] = Self.none
     while index < Self.isSlot {
       let entry = self[index]
-      visit(entry.channel, entry.standing)
+      visit(subscription(index))
       end(index)
+      sweepIfDue(entry.channel)
       index = entry.nextOfDevice
     }
   }
 
-  /// Calls `body` for each channel of the device at a slot, the newest subscription first.
-  package func forEach(
-    of slot: Int32, _ body: (_ channel: UInt32, _ standing: Standing) -> Void
-  ) {
+  package func hasAny(of slot: Int32) -> Bool { first(of: slot) != Self.none }
+
+  /// Calls `body` for each subscription of the device at a slot, the newest first.
+  package func forEach(of slot: Int32, _ body: (Subscription) -> Void) {
     var index = first(of: slot)
     while index < Self.isSlot {
-      let entry = self[index]
-      body(entry.channel, entry.standing)
-      index = entry.nextOfDevice
+      body(subscription(index))
+      index = self[index].nextOfDevice
     }
   }
 
@@ -196,18 +235,21 @@ package struct SubscriptionTable {
     var index = first(of: slot)
     while index < Self.isSlot {
       let entry = self[index]
-      if entry.standing == .due, mayGo(entry.channel) { return entry.channel }
+      if !hasNewest(index), mayGo(entry.channel) { return entry.channel }
       index = entry.nextOfDevice
     }
     return nil
   }
 
-  package func standing(of slot: Int32, in channel: UInt32) -> Standing? {
-    entry(of: slot, in: channel).map { self[$0].standing }
+  /// The device at a slot was sent the newest broadcast of a channel, or does not need it.
+  package mutating func noteSent(_ channel: UInt32, to slot: Int32) {
+    guard let index = entry(of: slot, in: channel), let members = members[channel] else { return }
+    setLastSent(index, members.newest)
   }
 
-  package mutating func set(_ standing: Standing, of slot: Int32, in channel: UInt32) {
-    if let index = entry(of: slot, in: channel) { self[index].standing = standing }
+  /// The device at a slot has acknowledged a broadcast of a channel that the store still has.
+  package mutating func noteUnsaved(_ channel: UInt32, of slot: Int32) {
+    if let index = entry(of: slot, in: channel) { self[index].word |= Entry.unsaved }
   }
 
   // MARK: Channels
@@ -215,24 +257,29 @@ package struct SubscriptionTable {
   /// The devices of a channel.
   package func count(of channel: UInt32) -> Int { members[channel]?.count ?? 0 }
 
-  /// Begins to visit the devices of a channel, for a broadcast. Take it to its end, or call `stop`.
+  /// A new broadcast is due for all devices of a channel. False if there are none.
+  package mutating func publish(_ channel: UInt32) -> Bool {
+    guard members[channel] != nil else { return false }
+    members[channel]?.newest &+= 1
+    return members[channel]?.count ?? 0 > 0
+  }
+
+  /// Begins to visit the devices of a channel. Take it to its end, or call `stop`.
   package mutating func walk(_ channel: UInt32) -> Walk {
     members[channel, default: Members()].walkCount += 1
     return Walk(channel: channel, next: members[channel]?.first ?? Self.none)
   }
 
-  /// The slot of the next device, for which the newest broadcast is due now; nil at the end. Devices that subscribe
-  /// meanwhile are not visited.
-  package mutating func next(_ walk: inout Walk) -> Int32? {
-    while walk.next != Self.none {
-      let index = walk.next
-      let entry = self[index]
-      walk.next = entry.nextOfChannel
-      guard !entry.hasEnded else { continue }
-      self[index].standing = .due
-      return slot(of: index)
-    }
-    return nil
+  /// The next step of a walk. Devices that subscribe meanwhile are not visited.
+  package mutating func next(_ walk: inout Walk) -> Step {
+    guard walk.next != Self.none else { return .end }
+    let index = walk.next
+    let entry = self[index]
+    walk.next = entry.nextOfChannel
+    guard !entry.hasEnded, let members = members[walk.channel], members.newest != lastSent(index)
+    else { return .passed }
+    setLastSent(index, members.newest &- 1)
+    return .due(slot: slot(of: index))
   }
 
   /// The walk is over.
@@ -251,10 +298,7 @@ package struct SubscriptionTable {
         let slot = slot(of: index)
         slots.append(slot)
         leaveDevice(index, slot)
-        self[index].word |= 4
-        count -= 1
-        members[channel]?.count -= 1
-        members[channel]?.endedCount += 1
+        end(index)
       }
       index = entry.nextOfChannel
     }

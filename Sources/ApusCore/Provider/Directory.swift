@@ -155,7 +155,7 @@ package final class Directory: Sendable {
   ///
   /// A registered bundle id has precedence over a shorter one with a suffix: `com.example.voip` is the app of that
   /// name if there is one, and else the VoIP topic of `com.example`.
-  func resolve(_ topic: Span<UInt8>) -> ResolvedTopic? {
+  package func resolve(_ topic: Span<UInt8>) -> ResolvedTopic? {
     if let place = bundles.place(of: topic) { return resolved(place, suffix: .none) }
     let suffix = TopicSuffix(of: topic)
     guard suffix != .none else { return nil }

@@ -11,7 +11,7 @@ import ApusWire
 extension CourierConnection {
   func setDeadline() {
     guard let device, stage == .serving, !isStopping else { return }
-    let isWaiting = device.inFlightCount > 0
+    let isWaiting = device.inFlightCount > 0 || !sentBroadcasts.isEmpty
     waitingSinceSeconds = isWaiting ? waitingSinceSeconds ?? context.nowSeconds : nil
     var deadline = silenceSeconds
     if let milliseconds = device.sessionDeadlineMilliseconds {
@@ -57,7 +57,8 @@ extension CourierConnection {
 
   /// Ends the connection if the service stops and nothing is awaited of the device any more.
   func endIfDrained() {
-    guard stopReason == .serviceStops, device?.inFlightCount ?? 0 == 0 else { return }
+    guard stopReason == .serviceStops, device?.inFlightCount ?? 0 == 0, sentBroadcasts.isEmpty
+    else { return }
     end(reason: StopReason.serviceStops.rawValue)
   }
 
@@ -73,7 +74,11 @@ extension CourierConnection {
   }
 
   func leaveShard() {
-    if let device { shard.disconnect(device) }
+    if let device {
+      shard.subscriptions.disconnect(
+        device.key, slot: connection.slot, unacknowledged: sentBroadcasts)
+      shard.disconnect(device)
+    }
     device = nil
   }
 }

@@ -25,7 +25,19 @@ extension CourierConnection {
       }
     }
     shard.filter(device, lists: lists)
-    stage = .serving
+    looksForBroadcasts = true
+    if stage == .awaitingFilter { takeUpSubscriptions(device) }
+    if stage != .over { stage = .serving }
+  }
+
+  private func takeUpSubscriptions(_ device: Device) {
+    servingSinceMilliseconds = context.wallMilliseconds
+    do {
+      try shard.subscriptions.connect(device.key, slot: connection.slot)
+    } catch {
+      context.logUnreadable(.record, of: device.key.id, error)
+      end(reason: "the service cannot read its store")
+    }
   }
 
   func appToken(_ request: CourierAppTokenRequest, _ device: Device) {
@@ -64,6 +76,7 @@ extension CourierConnection {
     }
     CourierKeepAlive.encodeAnswer(to: &output)
     shard.keepAlive(device)
+    (radioIsInUse, looksForBroadcasts) = (true, true)
   }
 
   /// Messages from a device to the service are not for us; each is acknowledged, so that its sender does not repeat it.

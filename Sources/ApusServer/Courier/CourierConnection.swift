@@ -63,6 +63,16 @@ final class CourierConnection: ConnectionDriver {
   var authorityGeneration: UInt32 = 0
   /// The request for a certificate; nil before there is one.
   var issuing: CertificateIssuing?
+  /// Broadcasts that wait for their acknowledgement.
+  var sentBroadcasts: [Subscriptions.Sent] = []
+  /// Unix milliseconds since when the device has been sent broadcasts; 0 for a connection that was dormant.
+  var servingSinceMilliseconds: Int64 = 0
+  /// Whether a broadcast may be due.
+  var looksForBroadcasts = true
+  /// Whether something was heard of the device, or is sent to it, in this turn.
+  var radioIsInUse = false
+  /// Changes of subscriptions that wait for the store.
+  var openChanges = 0
 
   /// A keep-alive a second, and a burst of ten: clients send one each 5 seconds at the most.
   static let keepAliveLimit = RateLimit(capacity: 10, refill: 1)
@@ -135,6 +145,7 @@ final class CourierConnection: ConnectionDriver {
     stage == .serving && !isStopping && arrival == nil && framer.partialBytes == 0
       && output.isEmpty && tokenAnswers.isEmpty && keepAlives.isFull(atMilliseconds: now)
       && issuing?.isAsked != true && issuing?.held == nil
+      && sentBroadcasts.isEmpty && openChanges == 0
   }
 
   // MARK: Frames in
@@ -184,17 +195,21 @@ final class CourierConnection: ConnectionDriver {
     case .filter: try filter(CourierFilter(decoding: fields), device)
     case .acknowledgement:
       let acknowledgement = try CourierAcknowledgement(decoding: fields)
+      if acknowledgeBroadcast(acknowledgement) { break }
       shard.acknowledge(
         device, messageID: acknowledgement.messageID, status: acknowledgement.status.rawValue)
     case .keepAlive: try keepAlive(CourierKeepAlive(decoding: fields), device)
     case .appTokenRequest: try appToken(CourierAppTokenRequest(decoding: fields), device)
-    case .setState: shard.setPower(try CourierSetState(decoding: fields).state, device)
+    case .setState:
+      shard.setPower(try CourierSetState(decoding: fields).state, device)
+      looksForBroadcasts = true
+    case .channel: subscribe(try CourierChannelRequest(decoding: fields), device)
     case .setActiveInterval: _ = try CourierSetActiveInterval(decoding: fields)
     case .flush: try CourierFlush(decoding: fields).encodeAnswer(to: &output)
     case .notification: try message(fields)
     case .renewalRequest where dialect.allowsExtensions:
       renew(try CourierRenewalRequest(decoding: fields), device)
-    case .connectResponse, .keepAliveAnswer, .noStorage, .flushAnswer, .appTokenAnswer, .channel,
+    case .connectResponse, .keepAliveAnswer, .noStorage, .flushAnswer, .appTokenAnswer,
       .goodbye, .enrolmentRequest, .enrolmentAnswer, .renewalRequest, .renewalAnswer,
       .renewalAdvice:
       skippedFrames += 1
@@ -216,8 +231,11 @@ final class CourierConnection: ConnectionDriver {
       let delivery = shard.nextToSend(device)
     {
       encode(delivery)
+      (radioIsInUse, looksForBroadcasts) = (true, true)
       if output.count >= TLSBuffers.recordBytes { sendOutput() }
     }
+    if looksForBroadcasts, stopReason != .serviceStops, let device { sendBroadcasts(device) }
+    radioIsInUse = false
     sendOutput()
     if borrows { swap(&output, &context.frameScratch) } else { output = [] }
     if let device { shard.continueDrain(device) }

@@ -39,7 +39,9 @@ extension ShardDriver {
       for environment in Environment.allCases {
         do {
           // One that is retired no more is left as it is.
-          shard.purge(try memory.recall(DeviceKey(id: id, environment: environment)))
+          let key = DeviceKey(id: id, environment: environment)
+          shard.purge(try memory.recall(key))
+          try subscriptions.forget(key)
         } catch {
           // The next start comes back to it.
           context.logUnreadable(.record, of: id, error)

@@ -22,6 +22,8 @@ final class ShardDriver: @unchecked Sendable {
   var host: (any DeviceHost)? { didSet { memory.host = host } }
   let order: AcceptanceOrder
   let memory: DeviceMemory
+  /// The channels of the devices.
+  let subscriptions: Subscriptions
   private let memoryTotal: MemoryTotal
   var shard: Shard
   private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
@@ -47,6 +49,7 @@ final class ShardDriver: @unchecked Sendable {
   init(_ context: WorkerContext, cacheByteCount: Int) {
     self.context = context
     memory = DeviceMemory(context, byteCount: cacheByteCount)
+    subscriptions = Subscriptions(context)
     order = context.shared.order
     memoryTotal = context.shared.memory
     shard = Shard(
@@ -147,6 +150,7 @@ final class ShardDriver: @unchecked Sendable {
       }
     }
     purgeRetired()
+    subscriptions.secondPassed()
   }
 
   func takeVerdicts() -> [Verdict] { shard.verdicts }

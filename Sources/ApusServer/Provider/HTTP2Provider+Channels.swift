@@ -82,65 +82,6 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ error: StoreError?, status: UInt16, _ id: ChannelID?
   ) {
     guard let error else { return answerChannel(request, status: status, id: id) }
-    context.log.limited(.error, .groupRefused, atMilliseconds: context.loop.nowMilliseconds) {
-      [.text("reason", "\(error)")]
-    }
-    rejectChannel(request, Rejection(.serviceUnavailable))
-    session.release(request)
+    failChannel(request, error)
   }
-
-  // MARK: Answers
-
-  private func answerChannel(
-    _ request: HTTP2Request, status: UInt16, id: ChannelID? = nil, body: [UInt8] = []
-  ) {
-    respond(request, status: status, requestID(of: request), channel: id, body: body)
-    session.release(request)
-  }
-
-  /// The id under which the peer knows the request: its own, or one that it gets.
-  private func requestID(of request: HTTP2Request) -> NotificationID? {
-    if case .given = ChannelAdmission.requestID(of: request.fields) {
-      nil
-    } else {
-      context.ids.next()
-    }
-  }
-
-  /// Rejects a request; returns its id. The caller releases it.
-  @discardableResult
-  func rejectChannel(_ request: HTTP2Request, _ rejection: Rejection) -> NotificationID {
-    let own = requestID(of: request)
-    respond(
-      request, status: rejection.reason.status, own, channel: nil,
-      body: RejectionBody.bytes(of: rejection))
-    return own ?? NotificationID(text: request.value(.apnsRequestID)) ?? context.ids.next()
-  }
-
-  /// - Parameter id: nil for the request's own, as the peer spelled it.
-  private func respond(
-    _ request: HTTP2Request, status: UInt16, _ id: NotificationID?, channel: ChannelID?,
-    body: [UInt8]
-  ) {
-    var fields = RequestFields(byteCapacity: 128)
-    if let id {
-      let text = IDText(id)
-      _ = fields.add(.apnsRequestID, value: text.span)
-    } else {
-      _ = fields.add(.apnsRequestID, value: request.value(.apnsRequestID))
-    }
-    if let channel {
-      let text = channel.base64
-      _ = fields.add(.apnsChannelID, value: text.span)
-    }
-    session.respond(
-      streamID: request.streamID, status: status, fields: fields, body: body.span)
-    connection.markDirty()
-  }
-}
-
-/// A request that waits for the store. Only its worker's thread looks into it.
-private struct WaitingRequest: @unchecked Sendable {
-  let provider: HTTP2Provider
-  let request: HTTP2Request
 }

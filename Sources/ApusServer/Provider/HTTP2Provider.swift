@@ -156,6 +156,7 @@ final class HTTP2Provider: ConnectionDriver {
 
   func decide(_ request: HTTP2Request) {
     if managesChannels { return decideOnChannels(request) }
+    if request.isBroadcast { return decideOnBroadcast(request) }
     do throws(Refusal) {
       try judge(request, request.content)
     } catch {
@@ -275,7 +276,7 @@ final class HTTP2Provider: ConnectionDriver {
   ) -> NotificationID {
     defer { connection.markDirty() }
     if isCounted { shard.noteRejection(rejection.reason) }
-    if managesChannels { return rejectChannel(request, rejection) }
+    if managesChannels || request.isBroadcast { return rejectChannel(request, rejection) }
     let given: NotificationID? =
       if case .given(let id) = Admission.messageID(of: request.fields) { id } else { nil }
     let id = given ?? context.ids.next()

@@ -4,42 +4,67 @@ import ApusModel
 import ApusStore
 import Synchronization
 
-/// The channels of all apps, in memory and in the store. All workers and the administration use it.
+/// The channels of all apps with their newest broadcasts, in memory and in the store. All workers and the
+/// administration use it.
 ///
-/// A channel exists once it is durable, and until its removal is.
+/// A channel exists once it is durable, and until its removal is. Workers know it by a number, which no other channel
+/// gets while the process runs, and learn what happens to it as `ChannelEvent`s.
 final class ChannelRegister: Sendable {
+  /// A channel as it is now.
+  struct Entry: Sendable {
+    var channel: Channel
+    var number: UInt32
+    /// What it keeps for devices that connect later.
+    var stored: Broadcast?
+    /// Broadcasts that are being written.
+    var pendingCount = 0
+    var publishedCount: UInt64 = 0
+    var deliveredCount: UInt64 = 0
+  }
+
   private struct Place: Hashable {
     var app: AppID
     var environment: Environment
   }
 
   private struct State {
-    var channels: [ChannelID: Channel] = [:]
+    var channels: [ChannelID: Entry] = [:]
+    var lastNumber: UInt32 = 0
     /// Of each app, in the order of their creation.
     var ids: [Place: [ChannelID]] = [:]
     /// Channels that are being written.
     var pending: [Place: Int] = [:]
 
     mutating func insert(_ channel: Channel) {
-      channels[channel.id] = channel
+      lastNumber += 1
+      channels[channel.id] = Entry(channel: channel, number: lastNumber)
       ids[Place(app: channel.app, environment: channel.environment), default: []].append(channel.id)
     }
 
-    mutating func remove(_ channel: Channel) {
-      guard channels.removeValue(forKey: channel.id) != nil else { return }
+    /// Returns the number that it had; nil if it was not there.
+    mutating func remove(_ channel: Channel) -> UInt32? {
+      guard let number = channels.removeValue(forKey: channel.id)?.number else { return nil }
       let place = Place(app: channel.app, environment: channel.environment)
       ids[place]?.removeAll { $0 == channel.id }
       if ids[place]?.isEmpty == true { ids[place] = nil }
+      return number
     }
   }
 
   private let store: any DurableStore
   private let log: Log
+  private let order: AcceptanceOrder
   private let state = Mutex(State())
+  /// Held while a broadcast is numbered and submitted, so that the store gets them in their order.
+  private let publishing = Mutex(())
+  private let receivers = Mutex<[@Sendable (ChannelEvent) -> Void]>([])
 
-  /// Reads the channels of the store.
-  init(_ store: any DurableStore, log: Log) throws(StoreError) {
+  /// Reads the channels of the store, and what they keep.
+  init(
+    _ store: any DurableStore, order: AcceptanceOrder, log: Log, nowSeconds: Int64
+  ) throws(StoreError) {
     self.store = store
+    self.order = order
     self.log = log
     var found: [Channel] = []
     var faultCount = 0
@@ -59,6 +84,36 @@ final class ChannelRegister: Sendable {
     state.withLock { state in
       for channel in found { state.insert(channel) }
     }
+    for channel in found where channel.storage == .newest {
+      try readStored(channel, nowSeconds: nowSeconds)
+    }
+  }
+
+  private func readStored(_ channel: Channel, nowSeconds: Int64) throws(StoreError) {
+    let key = ChannelRecord.broadcastKey(of: channel)
+    guard let value = try store.get(.channels, key: key.span) else { return }
+    do throws(RecordError) {
+      let record = try BroadcastRecord(decoding: value.span)
+      guard record.expirationSeconds > nowSeconds else { return removeStored(of: channel) }
+      state.withLock { state in
+        guard let number = state.channels[channel.id]?.number else { return }
+        state.channels[channel.id]?.stored = Broadcast(record, number: number, channel: channel)
+      }
+    } catch {
+      log(
+        .error, "a stored broadcast cannot be read and is left out",
+        .text("channel", String(decoding: channel.id.base64, as: UTF8.self)),
+        .text("reason", "\(error)"))
+    }
+  }
+
+  /// A worker that is to learn what happens. Call it before the workers run.
+  func add(receiver: @escaping @Sendable (ChannelEvent) -> Void) {
+    receivers.withLock { $0.append(receiver) }
+  }
+
+  private func tell(_ event: ChannelEvent) {
+    for receiver in receivers.withLock({ $0 }) { receiver(event) }
   }
 
   /// By creation. Ids are random, so they only decide between channels of one millisecond.
@@ -71,21 +126,33 @@ final class ChannelRegister: Sendable {
 
   /// The channel with that id, if it belongs to the app in the environment.
   func channel(_ id: ChannelID, of app: AppID, in environment: Environment) -> Channel? {
-    let found = state.withLock { $0.channels[id] }
-    return found.flatMap { $0.app == app && $0.environment == environment ? $0 : nil }
+    entry(id, of: app, in: environment)?.channel
   }
+
+  /// The same with what the service knows of it.
+  func entry(_ id: ChannelID, of app: AppID, in environment: Environment) -> Entry? {
+    let found = state.withLock { $0.channels[id] }
+    return found.flatMap {
+      $0.channel.app == app && $0.channel.environment == environment ? $0 : nil
+    }
+  }
+
+  func entry(_ id: ChannelID) -> Entry? { state.withLock { $0.channels[id] } }
+
+  /// Whether there is any channel: without one no device has subscriptions.
+  var hasAny: Bool { state.withLock { !$0.channels.isEmpty } }
 
   /// The app's channels, the oldest first.
   func channels(of app: AppID, in environment: Environment) -> [Channel] {
     state.withLock { state in
       let ids = state.ids[Place(app: app, environment: environment)] ?? []
-      return ids.compactMap { state.channels[$0] }
+      return ids.compactMap { state.channels[$0]?.channel }
     }
   }
 
   /// Those of all apps, the oldest first.
   func all() -> [Channel] {
-    state.withLock { Array($0.channels.values) }.sorted(by: Self.areInOrder)
+    state.withLock { $0.channels.values.map(\.channel) }.sorted(by: Self.areInOrder)
   }
 
   // MARK: Changes
@@ -122,7 +189,7 @@ final class ChannelRegister: Sendable {
   /// Deletes a channel. Calls `completion` on the commit thread: with nil once it is gone from the disk.
   func delete(_ channel: Channel, completion: @escaping @Sendable (StoreError?) -> Void) {
     removeRow(of: channel) { [self] error in
-      if error == nil { state.withLock { $0.remove(channel) } }
+      if error == nil { forget([channel]) }
       completion(error)
     }
   }
@@ -131,9 +198,20 @@ final class ChannelRegister: Sendable {
     of channel: Channel, completion: @escaping @Sendable (StoreError?) -> Void
   ) {
     var group = store.makeGroup()
-    let key = ChannelRecord.key(of: channel)
-    group.delete(.channels, key: key.span)
+    remove(channel, in: &group)
     store.commit(group, completion: completion)
+  }
+
+  private func remove(_ channel: Channel, in group: inout WriteGroup) {
+    let (key, broadcast) = (ChannelRecord.key(of: channel), ChannelRecord.broadcastKey(of: channel))
+    group.delete(.channels, key: key.span)
+    group.delete(.channels, key: broadcast.span)
+  }
+
+  /// Their rows are gone.
+  private func forget(_ channels: [Channel]) {
+    let numbers = state.withLock { state in channels.compactMap { state.remove($0) } }
+    for number in numbers { tell(.deleted(number)) }
   }
 
   /// Deletes the channels of apps that may have none any more ("Setting up broadcast push notifications": disabling the
@@ -141,19 +219,14 @@ final class ChannelRegister: Sendable {
   /// mistake.
   func deleteUnwanted(_ directory: Directory) {
     let unwanted = state.withLock { state in
-      state.channels.values.filter { directory.app($0.app)?.broadcasts == false }
+      state.channels.values.map(\.channel).filter { directory.app($0.app)?.broadcasts == false }
     }
     guard !unwanted.isEmpty else { return }
     var group = store.makeGroup()
-    for channel in unwanted {
-      let key = ChannelRecord.key(of: channel)
-      group.delete(.channels, key: key.span)
-    }
+    for channel in unwanted { remove(channel, in: &group) }
     store.commit(group) { [self] error in
       guard let error else {
-        state.withLock { state in
-          for channel in unwanted { state.remove(channel) }
-        }
+        forget(unwanted)
         log(
           .notice, "channels deleted, because broadcasts are off for their apps",
           .number("channels", unwanted.count))
@@ -163,5 +236,119 @@ final class ChannelRegister: Sendable {
         .error, "channels of apps without broadcasts not deleted; they are at the next start",
         .text("reason", "\(error)"))
     }
+  }
+
+  // MARK: Broadcasts
+
+  /// Accepts a broadcast. Calls `completion` once, with nil when it is accepted: on the commit thread if the channel
+  /// stores broadcasts, otherwise before this returns.
+  ///
+  /// A channel that stores its newest broadcast loses it to one that is not to be stored: what devices get later must
+  /// never be older than what others have.
+  func publish(
+    _ draft: BroadcastDraft, on entry: Entry,
+    completion: @escaping @Sendable (StoreError?) -> Void
+  ) {
+    let refusal: StoreError? = publishing.withLock { _ in
+      guard let order = nextOrder() else { return .unavailable }
+      let broadcast = draft.broadcast(on: entry, order: order)
+      if entry.channel.storage == .newest {
+        write(broadcast, completion: completion)
+      } else {
+        accept(broadcast)
+      }
+      return nil
+    }
+    if refusal != nil || entry.channel.storage == .none { completion(refusal) }
+  }
+
+  /// Never 0, which means no broadcast where orders are compared and stored.
+  private func nextOrder() -> UInt64? {
+    let next = order.next()
+    return next == 0 ? order.next() : next
+  }
+
+  private func write(
+    _ broadcast: Broadcast, completion: @escaping @Sendable (StoreError?) -> Void
+  ) {
+    let id = broadcast.channel.id
+    state.withLock { $0.channels[id]?.pendingCount += 1 }
+    store.commit(group(of: broadcast)) { [self] error in
+      state.withLock { $0.channels[id]?.pendingCount -= 1 }
+      if error == nil { accept(broadcast) } else { restoreStored(of: broadcast.channel, error) }
+      completion(error)
+    }
+  }
+
+  private func group(of broadcast: Broadcast) -> WriteGroup {
+    var group = store.makeGroup()
+    let key = ChannelRecord.broadcastKey(of: broadcast.channel)
+    if broadcast.isStored {
+      let value = broadcast.record.encoded()
+      group.put(.channels, key: key.span, value: value.span)
+    } else {
+      group.delete(.channels, key: key.span)
+    }
+    return group
+  }
+
+  private func accept(_ broadcast: Broadcast) {
+    let id = broadcast.channel.id
+    let isThere = state.withLock { state in
+      guard state.channels[id] != nil else { return false }
+      state.channels[id]?.publishedCount += 1
+      if broadcast.channel.storage == .newest {
+        state.channels[id]?.stored = broadcast.isStored ? broadcast : nil
+      }
+      return true
+    }
+    if isThere {
+      tell(.published(broadcast))
+    } else if broadcast.isStored {
+      // The channel was deleted before the broadcast was written.
+      removeStored(of: broadcast.channel)
+    }
+  }
+
+  /// A broadcast whose provider was told of a failure must not appear after a restart: writes again what the channel
+  /// kept before.
+  private func restoreStored(of channel: Channel, _ error: StoreError?) {
+    guard error?.isInDoubt == true else { return }
+    guard let stored = entry(channel.id)?.stored else { return removeStored(of: channel) }
+    store.commit(group(of: stored)) { _ in }
+  }
+
+  private func removeStored(of channel: Channel) {
+    var group = store.makeGroup()
+    let key = ChannelRecord.broadcastKey(of: channel)
+    group.delete(.channels, key: key.span)
+    store.commit(group) { _ in }
+  }
+
+  /// Forgets broadcasts that have been kept long enough. Called now and then.
+  func dropExpired(nowSeconds: Int64) {
+    let expired = state.withLock { state in
+      state.channels.values.compactMap { entry in
+        entry.stored.flatMap { $0.isExpired(atSeconds: nowSeconds) ? $0 : nil }
+      }
+    }
+    for broadcast in expired {
+      publishing.withLock { _ in
+        let isNewest = state.withLock { state in
+          // The row may be that of one that is being written.
+          guard let entry = state.channels[broadcast.channel.id], entry.stored === broadcast,
+            entry.pendingCount == 0
+          else { return false }
+          state.channels[broadcast.channel.id]?.stored = nil
+          return true
+        }
+        if isNewest { removeStored(of: broadcast.channel) }
+      }
+    }
+  }
+
+  /// Devices have acknowledged broadcasts of a channel.
+  func add(delivered count: UInt64, to id: ChannelID) {
+    state.withLock { $0.channels[id]?.deliveredCount += count }
   }
 }

@@ -64,6 +64,11 @@ import ApusTrust
   /// Makes the workers of a service known to each other, or to an acceptor.
   func connect(to workers: [Worker]) {
     router.connect(to: workers.map(\.router)) { [unowned self] in handle($0) }
+    if !context.isAcceptor {
+      context.shared.channels.add { [unowned self] event in
+        loop.perform { self.devices.subscriptions.learn(event) }
+      }
+    }
     loop.dormantSocketHandler = dormantSockets
     loop.onWake = { [unowned self] in context.readClock() }
     loop.onTurnEnd = { [unowned self] in endTurn() }
@@ -141,6 +146,7 @@ import ApusTrust
   private func endTurn() {
     context.readClock()
     connections.lookAtDue()
+    broadcast()
     repeat {
       devices.work { slot in
         if let connection = connections.connection(at: slot) { connection.markDirty() }
@@ -160,6 +166,16 @@ import ApusTrust
     if context.isAcceptor { Scheduling.yield() }
   }
 
+  /// Turns to some of the devices that a broadcast is due for. The next ones have their turn after everybody else.
+  private func broadcast() {
+    let subscriptions = devices.subscriptions
+    guard subscriptions.hasWalks else { return }
+    subscriptions.step { slot in
+      (connections.connection(at: slot)?.driver as? CourierConnection)?.broadcastDue()
+    }
+    if subscriptions.hasWalks { loop.perform {} }
+  }
+
   // MARK: Each second
 
   func secondPassed() {
@@ -172,6 +188,9 @@ import ApusTrust
     connections.reportDescriptors()
     if context.index == 0 {
       handOutExpired()
+      if context.nowSeconds.isMultiple(of: 60) {
+        context.shared.channels.dropExpired(nowSeconds: context.wallSeconds)
+      }
       context.log.tellSuppressed(atMilliseconds: loop.nowMilliseconds)
       connections.reportRefused()
       reportScarcity()

@@ -1,7 +1,7 @@
 package import ApusModel
 
-// The family `channels` has one kind of row so far, distinguished by the first byte of the key: numbers are
-// big-endian, flags are those of `MailboxKey`.
+// The family `channels` has three kinds of row, distinguished by the first byte of the key: channels,
+// `BroadcastRecord` and `SubscriptionRecord`. Numbers are big-endian, flags are those of `MailboxKey`.
 //
 // A channel: 0x00 (1), flags (1), app (4), id (16); value: version (1), storage policy (1), push type (1), created in
 // Unix milliseconds (8). The push type is that of Live Activities in all of them.
@@ -11,6 +11,7 @@ package enum ChannelRecord {
   package static let version: UInt8 = 1
 
   private static let channelKind: UInt8 = 0x00
+  private static let broadcastKind: UInt8 = 0x01
   private static let flagsAt = 1
   private static let appAt = 2
   private static let idAt = 6
@@ -24,6 +25,13 @@ package enum ChannelRecord {
     bytes.write(bigEndian: channel.app.rawValue, at: appAt)
     bytes.write(bigEndian: channel.id.high, at: idAt)
     bytes.write(bigEndian: channel.id.low, at: idAt + 8)
+    return bytes
+  }
+
+  /// The key of the channel's newest broadcast.
+  package static func broadcastKey(of channel: Channel) -> InlineArray<22, UInt8> {
+    var bytes = key(of: channel)
+    bytes[0] = broadcastKind
     return bytes
   }
 

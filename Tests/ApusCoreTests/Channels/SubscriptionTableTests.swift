@@ -4,120 +4,213 @@ import Testing
 
 @Suite("Subscriptions of a worker's devices")
 struct SubscriptionTableTests {
-  private func visited(_ table: inout SubscriptionTable, _ channel: UInt32) -> [Int32] {
+  /// The slots for which a walk finds the newest broadcast due.
+  private func walked(_ table: inout SubscriptionTable, _ channel: UInt32) -> [Int32] {
     var walk = table.walk(channel)
     defer { table.stop(walk) }
+    return rest(&table, &walk)
+  }
+
+  private func rest(
+    _ table: inout SubscriptionTable, _ walk: inout SubscriptionTable.Walk
+  ) -> [Int32] {
     var slots: [Int32] = []
-    while let slot = table.next(&walk) { slots.append(slot) }
-    return slots.sorted()
+    while true {
+      switch table.next(&walk) {
+      case .due(let slot): slots.append(slot)
+      case .passed: break
+      case .end: return slots.sorted()
+      }
+    }
   }
 
   private func channels(_ table: SubscriptionTable, _ slot: Int32) -> [UInt32] {
     var found: [UInt32] = []
-    table.forEach(of: slot) { channel, _ in found.append(channel) }
+    table.forEach(of: slot) { found.append($0.channel) }
     return found.sorted()
+  }
+
+  private func due(_ table: SubscriptionTable, _ slot: Int32) -> UInt32? {
+    table.nextDue(of: slot) { _ in true }
   }
 
   @Test("A channel leads to its devices, and a device to its channels")
   func both() {
     var table = SubscriptionTable()
     for (channel, slot) in [(1, 7), (2, 7), (1, 9), (3, 0)] as [(UInt32, Int32)] {
-      let isNew = table.insert(channel, of: slot, .settled)
+      let isNew = table.insert(channel, of: slot, hasNewest: true)
       #expect(isNew)
     }
-    let again = table.insert(1, of: 7, .settled)
+    let again = table.insert(1, of: 7, hasNewest: true)
     #expect(!again && table.count == 4)
-    let found = [1, 3, 4].map { visited(&table, $0) }
+    for channel in [1, 3, 4] as [UInt32] { _ = table.publish(channel) }
+    let found = [1, 3, 4].map { walked(&table, $0) }
     #expect(found == [[7, 9], [0], []])
     #expect(channels(table, 7) == [1, 2])
-    #expect(table.count(of: 1) == 2)
+    #expect(table.count(of: 1) == 2 && table.hasAny(of: 9) && !table.hasAny(of: 1))
   }
 
-  @Test("A broadcast is due for each device that was subscribed when its walk began, and no other")
-  func due() {
+  @Test("A broadcast is due once for each device that was subscribed, and for no other")
+  func dueOnce() {
     var table = SubscriptionTable()
-    for slot in 0..<3 as Range<Int32> { _ = table.insert(5, of: slot, .unsaved) }
-    var walk = table.walk(5)
-    _ = table.insert(5, of: 3, .settled)
-    let gone = table.remove(5, of: 1)
-    #expect(gone == .unsaved)
-    var seen: [Int32] = []
-    while let slot = table.next(&walk) { seen.append(slot) }
-    table.stop(walk)
-    #expect(seen.sorted() == [0, 2])
-    #expect(table.standing(of: 0, in: 5) == .due)
-    #expect(table.standing(of: 3, in: 5) == .settled)
-    #expect(table.nextDue(of: 2) { _ in true } == 5)
+    for slot in 0..<3 as Range<Int32> { _ = table.insert(5, of: slot, hasNewest: true) }
+    #expect(due(table, 0) == nil)
+    let isWanted = table.publish(5)
+    #expect(isWanted)
+    _ = table.insert(5, of: 3, hasNewest: true)
+    let isGone = table.remove(5, of: 1)
+    #expect(isGone)
+    let found = walked(&table, 5)
+    #expect(found == [0, 2])
+    #expect([0, 2, 3].map { due(table, $0) } == [5, 5, nil])
     #expect(table.nextDue(of: 2) { _ in false } == nil)
-    table.set(.sent, of: 2, in: 5)
-    #expect(table.nextDue(of: 2) { _ in true } == nil)
+    table.noteSent(5, to: 2)
+    #expect(due(table, 2) == nil)
+    let again = walked(&table, 5)
+    #expect(again == [0])
+  }
+
+  @Test("A device that subscribes later can be in arrears")
+  func arrears() {
+    var table = SubscriptionTable()
+    _ = table.insert(5, of: 0, hasNewest: false)
+    #expect(due(table, 0) == 5)
+    table.noteSent(5, to: 0)
+    #expect(due(table, 0) == nil)
+  }
+
+  @Test("A broadcast during a walk is due for those that the walk has passed")
+  func during() {
+    var table = SubscriptionTable()
+    for slot in 0..<4 as Range<Int32> { _ = table.insert(1, of: slot, hasNewest: true) }
+    _ = table.publish(1)
+    var walk = table.walk(1)
+    for _ in 0..<2 {
+      guard case .due(let slot) = table.next(&walk) else { continue }
+      table.noteSent(1, to: slot)
+    }
+    _ = table.publish(1)
+    for slot in rest(&table, &walk) { table.noteSent(1, to: slot) }
+    table.stop(walk)
+    let again = walked(&table, 1)
+    #expect(again == [2, 3])
+  }
+
+  @Test("A device that never has room is behind after any number of broadcasts")
+  func wrap() {
+    var table = SubscriptionTable()
+    _ = table.insert(1, of: 0, hasNewest: true)
+    for _ in 0..<(3 * 65_536) {
+      _ = table.publish(1)
+      let found = walked(&table, 1)
+      if found != [0] || due(table, 0) != 1 { Issue.record("not due") }
+    }
   }
 
   @Test("A device that leaves tells how each of its subscriptions stood")
   func leave() {
     var table = SubscriptionTable()
-    _ = table.insert(1, of: 4, .unsaved)
-    _ = table.insert(2, of: 4, .sent)
-    var told: [UInt32: SubscriptionTable.Standing] = [:]
-    table.removeAll(of: 4) { told[$0] = $1 }
-    #expect(told == [1: .unsaved, 2: .sent])
-    let left = visited(&table, 1)
-    #expect(table.count == 0 && channels(table, 4).isEmpty && left.isEmpty)
+    _ = table.insert(1, of: 4, hasNewest: true)
+    _ = table.insert(2, of: 4, hasNewest: false)
+    table.noteUnsaved(1, of: 4)
+    var told: Set<SubscriptionTable.Subscription> = []
+    table.removeAll(of: 4) { told.insert($0) }
+    let expected: Set<SubscriptionTable.Subscription> = [
+      .init(channel: 1, hasNewest: true, isUnsaved: true),
+      .init(channel: 2, hasNewest: false, isUnsaved: false),
+    ]
+    #expect(told == expected)
+    #expect(table.count == 0 && channels(table, 4).isEmpty)
   }
 
   @Test("Deleting a channel leaves the other subscriptions of its devices")
   func deleted() {
     var table = SubscriptionTable()
     for slot in 0..<4 as Range<Int32> {
-      for channel in 1...3 as ClosedRange<UInt32> { _ = table.insert(channel, of: slot, .due) }
+      for channel in 1...3 as ClosedRange<UInt32> {
+        _ = table.insert(channel, of: slot, hasNewest: false)
+      }
     }
     let slots = table.removeAll(in: 2)
     #expect(slots.sorted() == [0, 1, 2, 3])
     #expect(channels(table, 3) == [1, 3])
-    let found = [2, 3].map { visited(&table, $0) }
+    let found = [2, 3].map { walked(&table, $0) }
     #expect(found == [[], [0, 1, 2, 3]])
   }
 
-  /// Against a dictionary of sets, with walks open across changes.
+  /// What a device has of a channel.
+  private struct Modelled: Equatable {
+    var sent: Int
+    var isUnsaved = false
+  }
+
+  /// A dictionary of dictionaries that behaves as the table should.
+  private struct Model {
+    var devices: [Int32: [UInt32: Modelled]] = [:]
+    var newest: [UInt32: Int] = [:]
+
+    func subscriptions(of slot: Int32) -> Set<SubscriptionTable.Subscription> {
+      Set(
+        (devices[slot] ?? [:]).map { channel, has in
+          .init(
+            channel: channel, hasNewest: has.sent == newest[channel, default: 0],
+            isUnsaved: has.isUnsaved)
+        })
+    }
+  }
+
   @Test(
     "Random changes and walks agree with a plain model", arguments: [UInt64.random(in: 1...(.max))])
   func model(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var table = SubscriptionTable()
-    var model: [Int32: [UInt32: SubscriptionTable.Standing]] = [:]
+    var model = Model()
     var walk: (walk: SubscriptionTable.Walk, expected: Set<Int32>)?
     for _ in 0..<20_000 {
-      let slot = Int32(random.below(40))
-      let channel = UInt32(random.below(12))
-      switch random.below(10) {
+      let (slot, channel) = (Int32(random.below(40)), UInt32(random.below(12)))
+      switch random.below(14) {
       case 0..<5:
-        let isNew = table.insert(channel, of: slot, .settled)
-        #expect(isNew == (model[slot]?[channel] == nil), "seed \(seed)")
-        if isNew { model[slot, default: [:]][channel] = .settled }
+        let hasNewest = random.below(2) == 0
+        let isNew = table.insert(channel, of: slot, hasNewest: hasNewest)
+        #expect(isNew == (model.devices[slot]?[channel] == nil), "seed \(seed)")
+        guard isNew else { continue }
+        let newest = model.newest[channel, default: 0]
+        model.devices[slot, default: [:]][channel] = Modelled(sent: hasNewest ? newest : newest - 1)
       case 5..<7:
-        let removed = table.remove(channel, of: slot)
-        let modelled = model[slot]?.removeValue(forKey: channel)
-        #expect(removed == modelled, "seed \(seed)")
+        let wasThere = table.remove(channel, of: slot)
+        let modelled = model.devices[slot]?.removeValue(forKey: channel)
+        #expect(wasThere == (modelled != nil), "seed \(seed)")
         if walk?.walk.channel == channel { walk?.expected.remove(slot) }
       case 7:
-        var told: [UInt32: SubscriptionTable.Standing] = [:]
-        table.removeAll(of: slot) { told[$0] = $1 }
-        let modelled = model.removeValue(forKey: slot) ?? [:]
-        #expect(told == modelled, "seed \(seed)")
+        var told: Set<SubscriptionTable.Subscription> = []
+        let expected = model.subscriptions(of: slot)
+        table.removeAll(of: slot) { told.insert($0) }
+        #expect(told == expected, "seed \(seed)")
+        model.devices[slot] = nil
         walk?.expected.remove(slot)
       case 8:
+        table.noteSent(channel, to: slot)
+        model.devices[slot]?[channel]?.sent = model.newest[channel, default: 0]
+        if walk?.walk.channel == channel { walk?.expected.remove(slot) }
+      case 9:
+        table.noteUnsaved(channel, of: slot)
+        model.devices[slot]?[channel]?.isUnsaved = true
+      case 10:
+        // A walk during which another broadcast comes is tested above.
         guard walk == nil else { continue }
-        walk = (
-          table.walk(channel), Set(model.filter { $0.value[channel] != nil }.map(\.key))
-        )
+        model.newest[channel, default: 0] += 1
+        _ = table.publish(channel)
+        let expected = model.devices.filter { $0.value[channel] != nil }
+        walk = (table.walk(channel), Set(expected.map(\.key)))
       default:
         guard var open = walk else { continue }
-        if let next = table.next(&open.walk) {
+        switch table.next(&open.walk) {
+        case .due(let next):
           let wasExpected = open.expected.remove(next) != nil
           #expect(wasExpected, "seed \(seed)")
-          model[next]?[open.walk.channel] = .due
           walk = open
-        } else {
+        case .passed: walk = open
+        case .end:
           table.stop(open.walk)
           #expect(open.expected.isEmpty, "seed \(seed)")
           walk = nil
@@ -125,11 +218,11 @@ struct SubscriptionTableTests {
       }
     }
     if let walk { table.stop(walk.walk) }
-    #expect(table.count == model.values.reduce(0) { $0 + $1.count }, "seed \(seed)")
-    for (slot, expected) in model {
-      var found: [UInt32: SubscriptionTable.Standing] = [:]
-      table.forEach(of: slot) { found[$0] = $1 }
-      #expect(found == expected, "seed \(seed)")
+    #expect(table.count == model.devices.values.reduce(0) { $0 + $1.count }, "seed \(seed)")
+    for slot in 0..<40 as Range<Int32> {
+      var found: Set<SubscriptionTable.Subscription> = []
+      table.forEach(of: slot) { found.insert($0) }
+      #expect(found == model.subscriptions(of: slot), "seed \(seed)")
     }
   }
 }

@@ -1,0 +1,83 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+
+/// The subscription records of a worker's devices in the store, those that are being written included.
+final class SubscriptionRows: @unchecked Sendable {
+  private struct Pending {
+    var record: SubscriptionRecord
+    var version: UInt64
+  }
+
+  private let context: WorkerContext
+  /// What the store does not have yet: a device may be back before its record is written.
+  private var pending: [DeviceKey: Pending] = [:]
+  private var lastVersion: UInt64 = 0
+
+  init(_ context: WorkerContext) { self.context = context }
+
+  /// A device's record; an empty one if it has none, or one that cannot be read, which is logged.
+  func record(of device: DeviceKey) throws(StoreError) -> SubscriptionRecord {
+    if let waiting = pending[device] { return waiting.record }
+    guard let bytes = try context.store.subscriptions(of: device.id, in: device.environment)
+    else { return SubscriptionRecord() }
+    do throws(RecordError) {
+      return try SubscriptionRecord(decoding: bytes.span)
+    } catch {
+      context.logUnreadable(.record, of: device.id, error)
+      return SubscriptionRecord()
+    }
+  }
+
+  /// Writes a record. Calls `completion` on the worker's thread: with nil once it is durable.
+  func write(
+    _ record: SubscriptionRecord, of device: DeviceKey,
+    completion: @escaping (StoreError?) -> Void
+  ) {
+    lastVersion += 1
+    let version = lastVersion
+    pending[device] = Pending(record: record, version: version)
+    var group = context.store.makeGroup()
+    let key = SubscriptionRecord.key(device.id, device.environment)
+    if record.subscriptions.isEmpty {
+      group.delete(.channels, key: key.span)
+    } else {
+      let value = record.encoded()
+      group.put(.channels, key: key.span, value: value.span)
+    }
+    let waiting = Waiting(completion: completion)
+    let loop = context.loop
+    context.store.commit(group) { [self] error in
+      loop.perform {
+        if self.pending[device]?.version == version { self.pending[device] = nil }
+        waiting.completion(error)
+      }
+    }
+  }
+
+  /// Only its worker's thread calls it.
+  private struct Waiting: @unchecked Sendable {
+    let completion: (StoreError?) -> Void
+  }
+
+  /// Adds to a device's record which broadcasts it has. If that fails, it is sent them again.
+  func save(
+    _ marks: [ChannelID: SubscriptionRecord.Subscription], of device: DeviceKey
+  ) {
+    var record: SubscriptionRecord
+    do throws(StoreError) { record = try self.record(of: device) } catch {
+      return context.logUnreadable(.record, of: device.id, error)
+    }
+    for place in record.subscriptions.indices {
+      let old = record.subscriptions[place]
+      guard var new = marks[old.channel] else { continue }
+      new.newestOrder = max(new.newestOrder, old.newestOrder)
+      if new.triedOrder > 0 {
+        new.triedCount = old.triedOrder == new.triedOrder ? old.triedCount &+ 1 : 1
+      }
+      record.subscriptions[place] = new
+    }
+    write(record, of: device) { _ in }
+  }
+}

@@ -1,0 +1,320 @@
+import ApusCore
+import ApusDirectory
+import ApusModel
+import ApusStore
+import ApusWire
+
+/// The subscriptions of a worker's connected devices, and the broadcasts on their way to them.
+///
+/// A broadcast is not queued for each device. Its channel's newest one is kept here, and a device is sent what is
+/// newest when its turn comes: one that is slow costs no memory, and skips what a newer broadcast has replaced. Walks
+/// along the devices of a channel give the turns, a few devices between other work.
+final class Subscriptions {
+  /// A channel that devices of this worker are subscribed to.
+  private struct Known {
+    let channel: Channel
+    var newest: Broadcast?
+    /// The bytes of `newest` that are the same for all devices; nil without an app in the directory.
+    var frame: CourierBroadcastTail?
+    var isWalked = false
+    /// A newer broadcast came during the walk.
+    var isWalkedAgain = false
+    /// Acknowledgements that the register does not know.
+    var deliveredCount: UInt64 = 0
+  }
+
+  /// A broadcast that a device has not acknowledged.
+  struct Sent {
+    var messageID: UInt32
+    var number: UInt32
+    var order: UInt64
+  }
+
+  /// What is to be sent to a device next.
+  struct Due {
+    var sent: Sent
+    var frame: CourierBroadcastTail
+    /// Unix milliseconds.
+    var acceptedMilliseconds: Int64
+  }
+
+  private let context: WorkerContext
+  private let register: ChannelRegister
+  private let rows: SubscriptionRows
+  private var table = SubscriptionTable()
+  private var known: [UInt32: Known] = [:]
+  private var walks = FIFO<SubscriptionTable.Walk>()
+
+  /// Entries that a walk looks at before another has its turn.
+  private static let walkEntries = 16
+
+  init(_ context: WorkerContext) {
+    self.context = context
+    register = context.shared.channels
+    rows = SubscriptionRows(context)
+  }
+
+  /// Subscriptions of connected devices.
+  var count: Int { table.count }
+
+  func count(of channel: ChannelID) -> Int {
+    register.entry(channel).map { table.count(of: $0.number) } ?? 0
+  }
+
+  // MARK: Events
+
+  func learn(_ event: ChannelEvent) {
+    switch event {
+    case .published(let broadcast): publish(broadcast)
+    case .deleted(let number):
+      shareDelivered(number)
+      _ = table.removeAll(in: number)
+      known[number] = nil
+    }
+  }
+
+  /// Makes a broadcast the newest of its channel, unless a newer one is here already.
+  private func publish(_ broadcast: Broadcast) {
+    let number = broadcast.number
+    guard var entry = known[number], entry.newest?.order ?? 0 < broadcast.order else { return }
+    replace(&entry, by: broadcast)
+    if table.publish(number) {
+      if entry.isWalked {
+        entry.isWalkedAgain = true
+      } else {
+        entry.isWalked = true
+        walks.append(table.walk(number))
+      }
+    }
+    known[number] = entry
+  }
+
+  private func replace(_ entry: inout Known, by broadcast: Broadcast) {
+    entry.newest = broadcast
+    guard let topic = context.trust.directory.topicHash(of: broadcast.topic) else {
+      entry.frame = nil
+      return
+    }
+    let expiry = UInt32(clamping: min(broadcast.expirationSeconds, Int64(UInt32.max) - 1))
+    let mark = CourierChannelMark(
+      id: broadcast.channel.id.bytes, newestNanoseconds: broadcast.sentNanoseconds)
+    let payload = broadcast.payload
+    entry.frame = CourierBroadcastTail(
+      topic: topic, messageID: broadcast.messageID,
+      expirySeconds: broadcast.isStored ? expiry : nil,
+      sentNanoseconds: broadcast.sentNanoseconds, priority: broadcast.priority, id: broadcast.id,
+      channel: mark, payload: payload.span)
+  }
+
+  // MARK: Turns
+
+  var hasWalks: Bool { !walks.isEmpty }
+
+  /// Goes on with the walks, and calls `visit` with the slot of each device that has something to be sent.
+  func step(_ visit: (Int32) -> Void) {
+    var left = Limits.broadcastDevicesAtOnce
+    while left > 0, var walk = walks.popFirst() {
+      var turn = min(left, Self.walkEntries)
+      left -= turn
+      var isOver = false
+      while turn > 0, !isOver {
+        switch table.next(&walk) {
+        case .due(let slot): visit(slot)
+        case .passed: break
+        case .end: isOver = true
+        }
+        turn -= 1
+      }
+      if isOver { finish(walk) } else { walks.append(walk) }
+    }
+  }
+
+  private func finish(_ walk: SubscriptionTable.Walk) {
+    table.stop(walk)
+    guard known[walk.channel] != nil else { return }
+    known[walk.channel]?.isWalked = false
+    if known[walk.channel]?.isWalkedAgain == true {
+      known[walk.channel]?.isWalkedAgain = false
+      known[walk.channel]?.isWalked = true
+      walks.append(table.walk(walk.channel))
+    } else {
+      forgetIfEmpty(walk.channel)
+    }
+  }
+
+  // MARK: Devices that come and go
+
+  /// A device is ready to receive: takes up its subscriptions.
+  func connect(_ device: DeviceKey, slot: Int32) throws(StoreError) {
+    table.removeAll(of: slot) { _ in }
+    guard register.hasAny else { return }
+    for subscription in try rows.record(of: device).subscriptions {
+      guard let entry = register.entry(subscription.channel),
+        entry.channel.environment == device.environment
+      else { continue }
+      insert(entry, slot: slot, after: subscription, seenNanoseconds: 0)
+    }
+  }
+
+  private func insert(
+    _ entry: ChannelRegister.Entry, slot: Int32,
+    after subscription: SubscriptionRecord.Subscription, seenNanoseconds: UInt64
+  ) {
+    let number = entry.number
+    if let stored = entry.stored {
+      if known[number] != nil { publish(stored) }
+    }
+    if known[number] == nil {
+      var fresh = Known(channel: entry.channel)
+      if let stored = entry.stored { replace(&fresh, by: stored) }
+      known[number] = fresh
+    }
+    let isDue =
+      entry.stored.map { stored in
+        !stored.isExpired(atSeconds: context.wallSeconds)
+          && stored.order > subscription.newestOrder && stored.sentNanoseconds > seenNanoseconds
+          && !(stored.order == subscription.triedOrder
+            && Int(subscription.triedCount) >= Limits.unacknowledgedEnds)
+      } ?? false
+    _ = table.insert(number, of: slot, hasNewest: !isDue)
+  }
+
+  /// A device's connection ends: ends its subscriptions here, and stores which broadcasts it has.
+  func disconnect(_ device: DeviceKey, slot: Int32, unacknowledged: [Sent]) {
+    guard table.hasAny(of: slot) else { return }
+    var marks: [ChannelID: SubscriptionRecord.Subscription] = [:]
+    var numbers: [UInt32] = []
+    table.removeAll(of: slot) { subscription in
+      numbers.append(subscription.channel)
+      guard let entry = known[subscription.channel], entry.channel.storage == .newest,
+        let newest = entry.newest?.order
+      else { return }
+      let tried = unacknowledged.last { $0.number == subscription.channel }?.order
+      guard subscription.isUnsaved || tried != nil else { return }
+      let hasNewest = subscription.hasNewest && tried != newest
+      marks[entry.channel.id] = SubscriptionRecord.Subscription(
+        channel: entry.channel.id, newestOrder: hasNewest ? newest : newest - 1,
+        triedOrder: tried == newest ? newest : 0)
+    }
+    for number in numbers { forgetIfEmpty(number) }
+    if !marks.isEmpty { rows.save(marks, of: device) }
+  }
+
+  /// The device is gone for good.
+  func forget(_ device: DeviceKey) throws(StoreError) {
+    guard register.hasAny, try !rows.record(of: device).subscriptions.isEmpty else { return }
+    rows.write(SubscriptionRecord(), of: device) { _ in }
+  }
+
+  private func forgetIfEmpty(_ number: UInt32) {
+    guard table.count(of: number) == 0, known[number]?.isWalked == false else { return }
+    shareDelivered(number)
+    known[number] = nil
+  }
+
+  // MARK: Changes
+
+  /// Carries out a device's request, and calls `completion` once it is durable.
+  func change(
+    _ request: CourierSubscriptions, of device: Device, slot: Int32,
+    completion: @escaping (CourierChannelConfirmation.Status, [CourierChannelTopic]) -> Void
+  ) {
+    let key = device.key
+    let old: SubscriptionRecord
+    do throws(StoreError) { old = try rows.record(of: key) } catch {
+      context.logUnreadable(.record, of: key.id, error)
+      return completion(.unavailable, [])
+    }
+    var change = SubscriptionChange(old, register, in: key.environment)
+    change.apply(request, directory: context.trust.directory) { device.lists($0) }
+    guard change.record != old else { return completion(change.status, topics(of: old)) }
+    rows.write(change.record, of: key) { [weak device] error in
+      guard error == nil else { return completion(.unavailable, self.topics(of: old)) }
+      // It may have gone, and come back as another connection, which has read the new record.
+      if let device, device.session != nil, device.connectionSlot == slot {
+        self.follow(change, slot: slot)
+      }
+      completion(change.status, self.topics(of: change.record))
+    }
+  }
+
+  private func follow(_ change: SubscriptionChange, slot: Int32) {
+    var gone: [UInt32] = []
+    let wanted = Set(change.record.subscriptions.compactMap { register.entry($0.channel)?.number })
+    table.forEach(of: slot) { if !wanted.contains($0.channel) { gone.append($0.channel) } }
+    for number in gone {
+      table.remove(number, of: slot)
+      forgetIfEmpty(number)
+    }
+    for subscription in change.record.subscriptions {
+      guard let entry = register.entry(subscription.channel) else { continue }
+      insert(
+        entry, slot: slot, after: subscription,
+        seenNanoseconds: change.seenNanoseconds[subscription.channel] ?? 0)
+    }
+  }
+
+  /// All subscriptions of a record, by topic.
+  private func topics(of record: SubscriptionRecord) -> [CourierChannelTopic] {
+    var topics: [CourierChannelTopic] = []
+    for subscription in record.subscriptions {
+      guard let channel = register.entry(subscription.channel)?.channel,
+        let text = context.trust.directory.topicText(channel.topic)
+      else { continue }
+      let mark = CourierChannelMark(id: channel.id.bytes)
+      if let place = topics.firstIndex(where: { $0.topic == text }) {
+        topics[place].subscribed.append(mark)
+      } else {
+        topics.append(CourierChannelTopic(topic: text, subscribed: [mark]))
+      }
+    }
+    return topics
+  }
+
+  // MARK: Sending
+
+  /// The next broadcast for a device that has room for one; it counts as sent. Nil if there is none for now.
+  func next(for device: Device, slot: Int32, radioIsInUse: Bool) -> Due? {
+    while true {
+      let number = table.nextDue(of: slot) { number in
+        guard let newest = known[number]?.newest else { return true }
+        // One that is not to be stored has one attempt.
+        return !newest.isStored
+          || device.timing(
+            ofBroadcast: newest.priority, on: newest.topic, radioIsInUse: radioIsInUse) == .now
+      }
+      guard let number else { return nil }
+      table.noteSent(number, to: slot)
+      guard let entry = known[number], let newest = entry.newest, let frame = entry.frame,
+        !newest.isExpired(atSeconds: context.wallSeconds),
+        device.timing(ofBroadcast: newest.priority, on: newest.topic, radioIsInUse: radioIsInUse)
+          == .now
+      else { continue }
+      return Due(
+        sent: Sent(messageID: newest.messageID, number: number, order: newest.order),
+        frame: frame, acceptedMilliseconds: newest.acceptedMilliseconds)
+    }
+  }
+
+  /// A device answered for a broadcast; `isDelivered` unless it refused it.
+  func acknowledge(_ sent: Sent, slot: Int32, isDelivered: Bool) {
+    guard known[sent.number] != nil else { return }
+    if known[sent.number]?.channel.storage == .newest {
+      table.noteUnsaved(sent.number, of: slot)
+    }
+    if isDelivered { known[sent.number]?.deliveredCount += 1 }
+  }
+
+  // MARK: Counters
+
+  /// Called each second.
+  func secondPassed() {
+    for number in Array(known.keys) { shareDelivered(number) }
+  }
+
+  private func shareDelivered(_ number: UInt32) {
+    guard let entry = known[number], entry.deliveredCount > 0 else { return }
+    register.add(delivered: entry.deliveredCount, to: entry.channel.id)
+    known[number]?.deliveredCount = 0
+  }
+}
