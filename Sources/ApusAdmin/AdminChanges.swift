@@ -108,18 +108,27 @@ struct AdminChanges {
     let topic = try input.required(
       try input.value("topic", Self.topicForm) { Self.topic($0) }, "topic")
     let team = try team()
+    let retention = try retention()
     try input.requireAllUsed()
-    try attempt { try directory.addApp(topic, team: team) }
+    try attempt { try directory.addApp(topic, team: team, retention: retention) }
     record(.appAdded, "app \(topic)")
     return WebResponse(
-      json: .fields(["topic": .string(topic), "team": .string(team.text)]), status: 201)
+      json: .fields([
+        "topic": .string(topic), "team": .string(team.text),
+        "retain": retention.map { .number($0) },
+      ]), status: 201)
+  }
+
+  private func retention() throws(AdminProblem) -> Int? {
+    let none: Int64 = 0
+    let most = Int64(Limits.retainedNotifications)
+    let number = try input.integer("retain", 1...most, default: none)
+    return number == none ? nil : Int(number)
   }
 
   func changeApp() throws(AdminProblem) -> WebResponse {
     let topic = try input.parameter("topic", { Self.topic($0) }, Self.topicForm)
-    let most = Int64(Limits.retainedNotifications)
-    let retention =
-      input.has("retain") ? Int(try input.integer("retain", 1...most, default: 1)) : nil
+    let retention = try retention()
     let broadcasts = input.has("broadcast") ? try input.bool("broadcast") : nil
     let isConfirmed = try input.bool("delete_channels")
     try input.requireAllUsed()

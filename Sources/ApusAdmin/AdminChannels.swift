@@ -27,16 +27,11 @@ struct AdminChannels {
   /// The oldest first, in pages.
   func list() throws(AdminProblem) -> WebResponse {
     let topic = try input.text("topic")
-    let environment = try environment()
+    let environment = try input.environment()
     let after = try input.value("after", Self.idForm, Self.id)
     let limit = Int(try input.integer("limit", 1...10_000, default: 1000))
     try input.requireAllUsed()
-    var app: AppID?
-    if let topic { app = try self.app(topic).id }
-    var channels = view.service.channels().filter { channel in
-      (app == nil || channel.app == app)
-        && (environment == nil || channel.environment == environment)
-    }
+    var channels = try channels(topic, environment)
     if let after {
       let place = channels.firstIndex { $0.id == after }.map { $0 + 1 } ?? channels.count
       channels.removeFirst(place)
@@ -48,6 +43,15 @@ struct AdminChannels {
         "channels": .array(channels.prefix(limit).map { json($0, trust) }),
         "next": next.map { JSONValue.string(Self.text($0.id)) },
       ]))
+  }
+
+  private func channels(
+    _ topic: String?, _ environment: Environment?
+  ) throws(AdminProblem) -> [Channel] {
+    if let topic { return view.service.channels(of: try app(topic).id, in: environment) }
+    let all = view.service.channels()
+    guard let environment else { return all }
+    return all.filter { $0.environment == environment }
   }
 
   func one() throws(AdminProblem) -> WebResponse {
@@ -73,7 +77,7 @@ struct AdminChannels {
 
   func create() throws(AdminProblem) -> WebResponse {
     let topic = try input.required(try input.text("topic"), "topic")
-    let environment = try environment() ?? .production
+    let environment = try input.environment() ?? .production
     let storage = try input.value("storage", "newest or none") { ChannelStorage(name: $0) }
     try input.requireAllUsed()
     let app = try app(topic)
@@ -140,14 +144,10 @@ struct AdminChannels {
   private func channel() throws(AdminProblem) -> Channel {
     let id = try input.parameter("channel", Self.id, Self.idForm)
     try input.requireAllUsed()
-    guard let channel = view.service.channels().first(where: { $0.id == id }) else {
+    guard let channel = view.service.channel(id) else {
       throw AdminProblem(.notFound, "the channel \(Self.text(id)) does not exist")
     }
     return channel
-  }
-
-  private func environment() throws(AdminProblem) -> Environment? {
-    try input.value("environment", "production or development") { Environment(name: $0) }
   }
 
   private func app(_ topic: String) throws(AdminProblem) -> App {

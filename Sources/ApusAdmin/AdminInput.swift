@@ -144,6 +144,11 @@ final class AdminInput {
     try value(name, "ten letters and digits") { ShortID($0) }
   }
 
+  /// The member `environment`.
+  func environment() throws(AdminProblem) -> Environment? {
+    try value("environment", "production or development") { Environment(name: $0) }
+  }
+
   /// A number; in a query, its text.
   func integer(
     _ name: String, _ range: ClosedRange<Int64>, default fallback: Int64

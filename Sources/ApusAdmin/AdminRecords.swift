@@ -98,9 +98,7 @@ struct AdminRecords {
     query.id = try input.value("id", form) { NotificationID(string: $0) }
     query.uniqueID = try input.value("unique_id", form) { NotificationID(string: $0) }
     if let text = try input.text("device") { query.device = try view.device(called: text) }
-    query.environment = try input.value("environment", "production or development") {
-      Environment(name: $0)
-    }
+    query.environment = try input.environment()
     for label in try input.texts("states", maximumCount: DeliveryState.allCases.count) {
       guard let state = DeliveryState.allCases.first(where: { "\($0.label)" == label }) else {
         throw AdminProblem(

@@ -104,10 +104,7 @@ extension GroupPush {
       let value = try input.integer(name, 0...Int64.max, default: -1)
       return value < 0 ? nil : "\(value)"
     }
-    let environment = try input.value("environment", "production or development") {
-      Environment(name: $0)
-    }
-    self.init(environment: environment ?? .production, payload: [])
+    self.init(environment: try input.environment() ?? .production, payload: [])
     topic = try input.text("topic")
     pushType = try input.text("push_type")
     priority = try number("priority")

@@ -29,12 +29,15 @@ package struct ChannelID: Sendable, Hashable {
   }
 }
 
-/// What a channel keeps for devices that are offline. The raw value is `message-storage-policy` of Apple's API; it is
-/// chosen when the channel is created and never changes.
-package enum ChannelStorage: UInt8, Sendable, CaseIterable, Hashable {
-  /// Nothing: a broadcast reaches the devices that are connected.
+/// What the service keeps of a channel's broadcasts for devices that are offline. It is chosen when the channel is
+/// created, and never changes.
+///
+/// The raw value is the `message-storage-policy` of Sending channel management requests to APNs.
+public enum ChannelStorage: UInt8, Sendable, CaseIterable, Hashable {
+  /// Nothing: a broadcast reaches the devices that are connected, and more broadcasts are allowed. Every broadcast must
+  /// have expiration 0; the service rejects any other.
   case none = 0
-  /// The newest broadcast, for at most `Limits.broadcastSeconds`.
+  /// The newest broadcast, until its expiration and for at most 8 hours.
   case newest = 1
 
   /// For commands and the administration.

@@ -72,6 +72,13 @@ struct RunningService: AdministeredService, GroupPushing {
 
   func channels() -> [Channel] { register?.all() ?? [] }
 
+  func channels(of app: AppID, in environment: Environment?) -> [Channel] {
+    guard let environment else { return register?.channels(of: app) ?? [] }
+    return register?.channels(of: app, in: environment) ?? []
+  }
+
+  func channel(_ id: ChannelID) -> Channel? { register?.channel(id) }
+
   func create(
     _ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void
   ) throws(Refusal) {

@@ -34,8 +34,8 @@ struct ChannelWireTests {
   private var channelID: [UInt8] { [0x40] + text("apns-channel-id") + text(channelText) }
   private var channels: [UInt8] { [0x14] + text("/1/apps/com.example.app/channels") }
 
-  @Test("Create", arguments: BroadcastChannel.Storage.allCases)
-  func create(storage: BroadcastChannel.Storage) throws {
+  @Test("Create", arguments: ChannelStorage.allCases)
+  func create(storage: ChannelStorage) throws {
     let policy = storage == .none ? "0" : "1"
     let body = #"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#
     #expect(

@@ -338,7 +338,7 @@ struct ChannelManagementTests {
   @Test("A channel that could not be written does not exist")
   func refused() throws {
     let store = MemoryStore(mode: .manual)
-    let register = try Self.register(store)
+    let register = try ChannelRegister(reading: store)
     let outcomes = Mutex<[StoreError?]>([])
     store.failNextCommits(1, with: .diskFull(path: "x", detail: "no space"))
     try register.create(Self.channel(1)) { error in outcomes.withLock { $0.append(error) } }
@@ -346,13 +346,6 @@ struct ChannelManagementTests {
     #expect(outcomes.withLock { $0.count } == 1)
     #expect(outcomes.withLock { $0[0] } != nil)
     #expect(register.channels(of: AppID(7), in: .production).isEmpty)
-  }
-
-  /// A register whose broadcasts can be numbered.
-  private static func register(_ store: MemoryStore) throws -> ChannelRegister {
-    let order = try AcceptanceOrder(store: store) { _ in }
-    store.runCommits()
-    return try ChannelRegister(store, order: order, log: Log(), nowSeconds: 0)
   }
 
   private static func channel(_ number: UInt64, app: AppID = AppID(7)) -> Channel {
@@ -364,7 +357,7 @@ struct ChannelManagementTests {
   @Test("An app has 10,000 channels in an environment, counting those that are being written")
   func limit() throws {
     let store = MemoryStore(mode: .manual)
-    let register = try Self.register(store)
+    let register = try ChannelRegister(reading: store)
     for number in 1...9_999 as ClosedRange<UInt64> {
       try register.create(Self.channel(number)) { _ in }
     }
@@ -381,7 +374,7 @@ struct ChannelManagementTests {
     try register.create(Self.channel(10_002)) { _ in }
     store.runCommits()
     #expect(
-      try Self.register(store).channels(of: AppID(7), in: .production).count == 10_000
+      try ChannelRegister(reading: store).channels(of: AppID(7), in: .production).count == 10_000
     )
   }
 }

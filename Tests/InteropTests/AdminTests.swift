@@ -95,9 +95,21 @@ struct AdminTests {
       apus(["team", "--add", "Kitchen", "--json"], at: url, trust, installation))
     let team = try #require(made["team"] as? String)
     _ = try apus(
-      ["app", "--add", "com.example.clock", "--team", team], at: url, trust, installation)
+      ["app", "--add", "com.example.clock", "--team", team, "--retain", "3"], at: url, trust,
+      installation)
+    let apps = try apus(["app"], at: url, read, installation)
+    #expect(apps.contains("com.example.clock  team \(team), ") && apps.contains(", retain 3"))
+    let stray = try apus(["app", "--retain", "5"], at: url, trust, installation, expecting: 2)
+    #expect(stray.contains("--change"))
+    let change = ["app", "--change", "com.example.clock", "--retain", "5"]
     #expect(
-      try apus(["app"], at: url, read, installation).contains("com.example.clock  team \(team)"))
+      try apus(change, at: url, trust, installation)
+        == "The app com.example.clock now stores its newest 5 notifications for an offline device.\n"
+    )
+    let changed = try apus(
+      ["app", "--change", "com.example.clock", "--broadcast", "on", "--json"], at: url, trust,
+      installation)
+    #expect(changed == #"{"topic":"com.example.clock","broadcast":true}"# + "\n")
     let refused = try apus(
       ["app", "--remove", "com.example.clock"], at: url, read, installation, expecting: 1)
     #expect(refused.contains("lee") && refused.contains("trust"))

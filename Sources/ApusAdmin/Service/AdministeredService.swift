@@ -42,6 +42,10 @@ package protocol AdministeredService: Sendable {
 
   /// All channels, the oldest first.
   func channels() -> [Channel]
+  /// Those of an app, in one environment or in all, the oldest first.
+  func channels(of app: AppID, in environment: Environment?) -> [Channel]
+  /// The channel with that id, whichever app it belongs to.
+  func channel(_ id: ChannelID) -> Channel?
   /// Creates a channel. Throws CannotCreateChannelConfig if its app has as many as it may, without calling `done`.
   ///
   /// - Parameter done: Called once on the commit thread: with nil when the channel is durable.

@@ -1,4 +1,4 @@
-import ApusModel
+public import ApusModel
 import ApusWire
 
 /// A channel of an app. Devices subscribe to it with a Live Activity, and one broadcast reaches all of them.
@@ -27,21 +27,10 @@ public struct BroadcastChannel: Sendable, Hashable, Identifiable {
     public var description: String { text }
   }
 
-  /// What the service keeps for devices that are offline. It is chosen when a channel is created, and never changes.
-  ///
-  /// The raw value is the `message-storage-policy` of Sending channel management requests to APNs.
-  public enum Storage: UInt8, Sendable, CaseIterable, Hashable {
-    /// Nothing: a broadcast reaches the devices that are connected, and more broadcasts are allowed. Every broadcast
-    /// must have expiration 0; the service rejects any other.
-    case none = 0
-    /// The newest broadcast, until its expiration and for at most 8 hours.
-    case newest = 1
-  }
-
   public var id: ID
-  public var storage: Storage
+  public var storage: ChannelStorage
 
-  public init(id: ID, storage: Storage) {
+  public init(id: ID, storage: ChannelStorage) {
     self.id = id
     self.storage = storage
   }

@@ -1,4 +1,4 @@
-import ApusModel
+public import ApusModel
 import ApusTrust
 
 /// Creates, reads, lists and deletes the channels of apps, at the service's endpoint for that.
@@ -33,7 +33,7 @@ public final class ChannelClient: Sendable {
   ///   - storage: What the service keeps for devices that are offline. It cannot be changed later.
   ///   - timeout: How long to wait; nil for `ClientConfiguration.sendTimeoutSeconds`.
   public func create(
-    app bundleID: String, storage: BroadcastChannel.Storage, within timeout: Duration? = nil
+    app bundleID: String, storage: ChannelStorage, within timeout: Duration? = nil
   ) async throws(ChannelError) -> BroadcastChannel.ID {
     let request = ChannelRequest.create(storage)
     let answer = try await answer(to: request, app: bundleID, timeout)

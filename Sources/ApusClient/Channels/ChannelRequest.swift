@@ -4,7 +4,7 @@ import ApusWire
 
 /// A request about the channels of an app. Source: Sending channel management requests to APNs.
 enum ChannelRequest {
-  case create(BroadcastChannel.Storage)
+  case create(ChannelStorage)
   case read(BroadcastChannel.ID)
   case delete(BroadcastChannel.ID)
   case list
@@ -86,9 +86,9 @@ struct ChannelAnswer: Sendable {
   var channelID: BroadcastChannel.ID? { channelText.flatMap(BroadcastChannel.ID.init) }
 
   /// `{"message-storage-policy":1,"push-type":"LiveActivity"}`
-  var storage: BroadcastChannel.Storage? {
+  var storage: ChannelStorage? {
     json?["message-storage-policy"]?.integer.flatMap(UInt8.init(exactly:))
-      .flatMap(BroadcastChannel.Storage.init)
+      .flatMap(ChannelStorage.init)
   }
 
   /// `{"channels":["…",…]}`. Nil if one of them is no id, because a list that leaves out a channel is wrong.

@@ -13,7 +13,7 @@ extension PushRequest {
   ///   - bundleID: The app's bundle id, without a suffix.
   ///   - payload: The payload. Its priority is sent, or 10 if it has none.
   ///   - expirationSeconds: 0 for one attempt, without storage: the only value for a channel with
-  ///     ``BroadcastChannel/Storage/none``. Otherwise the Unix seconds until which the service keeps the broadcast for
+  ///     `ChannelStorage.none`. Otherwise the Unix seconds until which the service keeps the broadcast for
   ///     devices that are offline, at most 8 hours.
   public init(
     channel: BroadcastChannel.ID, app bundleID: String, _ payload: LiveActivityPayload,

@@ -150,6 +150,15 @@ final class ChannelRegister: Sendable {
     }
   }
 
+  /// The same in all environments.
+  func channels(of app: AppID) -> [Channel] {
+    // Each part is in order, so that sorting is merging.
+    Environment.allCases.flatMap { channels(of: app, in: $0) }.sorted(by: Self.areInOrder)
+  }
+
+  /// The channel with that id, whichever app it belongs to.
+  func channel(_ id: ChannelID) -> Channel? { entry(id)?.channel }
+
   /// Those of all apps, the oldest first.
   func all() -> [Channel] {
     state.withLock { $0.channels.values.map(\.channel) }.sorted(by: Self.areInOrder)

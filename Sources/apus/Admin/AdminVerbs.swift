@@ -29,12 +29,13 @@ extension AdminRemote {
         "POST", ["apps"],
         body: .members([
           "topic": .string(topic), "team": invocation[TrustOptions.appTeam].map(JSONValue.string),
+          "retain": invocation[TrustOptions.appRetention].map { .integer(Int64($0)) },
         ]))
       show(made, "Added the app \(topic) to team \(made["team"]?.string ?? "").\n")
     } else if let topic = invocation[TrustOptions.appToChange] {
       let change = try AppChange(invocation, topic)
-      _ = try ask("PATCH", ["apps", topic], body: change.request)
-      show(change.json, change.text)
+      let changed = try ask("PATCH", ["apps", topic], body: change.request)
+      show(changed, AppChange(changed).text)
     } else if let topic = invocation[TrustOptions.appToRemove] {
       show(try ask("DELETE", ["apps", topic]), "Removed the app \(topic).\n")
     } else {

@@ -41,6 +41,7 @@ struct AppCommand {
   }
 
   func run() throws(CommandFailure) {
+    try refuseStray()
     if let remote = try AdminRemote(invocation) { return try remote.app() }
     if let topic = invocation[TrustOptions.appToAdd] {
       let team = try user.team(TrustOptions.appTeam)
@@ -48,15 +49,14 @@ struct AppCommand {
       try user.attempt { try user.directory.addApp(topic, team: team, retention: retention) }
       user.record(.appAdded, "app \(topic)")
       Report(
-        fields: ["topic": .string(topic), "team": .string(team.text)],
+        fields: [
+          "topic": .string(topic), "team": .string(team.text),
+          "retain": retention.map { .integer(Int64($0)) },
+        ],
         text: "Added the app \(topic) to team \(team.text).\n"
       ).print(invocation)
     } else if let topic = invocation[TrustOptions.appToChange] {
       try change(topic)
-    } else if invocation.isGiven(TrustOptions.appRetention)
-      || invocation.isGiven(TrustOptions.appBroadcast)
-    {
-      throw invocation.missing(TrustOptions.appToChange.description)
     } else if let topic = invocation[TrustOptions.appToRemove] {
       try user.attempt { try user.directory.removeApp(topic) }
       user.record(.appRemoved, "app \(topic)")
@@ -65,6 +65,15 @@ struct AppCommand {
     } else {
       try user.list("app", ["team", "id", "retain", "broadcast"])
     }
+  }
+
+  /// Rejects an option that nothing would read.
+  private func refuseStray() throws(CommandFailure) {
+    guard invocation[TrustOptions.appToChange] == nil else { return }
+    let isStray =
+      invocation.isGiven(TrustOptions.appBroadcast)
+      || invocation.isGiven(TrustOptions.appRetention) && invocation[TrustOptions.appToAdd] == nil
+    if isStray { throw invocation.missing(TrustOptions.appToChange.description) }
   }
 
   private func change(_ topic: String) throws(CommandFailure) {
@@ -99,6 +108,13 @@ struct AppChange {
         about: TrustOptions.appBroadcast, "the service deletes all channels of \(topic) for good",
         remedy: "Give --yes to confirm that.")
     }
+  }
+
+  /// From the administration's answer: what it changed.
+  init(_ answer: JSONValue) {
+    topic = answer["topic"]?.string ?? ""
+    retention = answer["retain"]?.integer.map(Int.init)
+    broadcasts = answer["broadcast"]?.bool
   }
 
   /// As asked of the administration.

@@ -100,6 +100,11 @@ struct AdminAPITests {
     let app = #"{"topic":"com.example.clock","team":"\#(team)"}"#
     #expect(try bench.ask("POST", "/v1/apps", app).status == 201)
     #expect(try bench.ask("POST", "/v1/apps", app).status == 409)
+    let retaining = try bench.ask(
+      "POST", "/v1/apps", #"{"topic":"com.example.oven","team":"\#(team)","retain":7}"#)
+    #expect(retaining.json["retain"]?.integer == 7)
+    #expect(try bench.data.records().sections.contains { $0["retain"] == "7" })
+    #expect(try bench.ask("DELETE", "/v1/apps/com.example.oven").status == 200)
     let key = try bench.ask(
       "POST", "/v1/keys",
       #"{"team":"\#(team)","topics":["com.example.clock"],"environments":"production"}"#)
@@ -118,7 +123,9 @@ struct AdminAPITests {
     #expect(try bench.ask("DELETE", "/v1/apps/com.example.none").status == 404)
     let lines = try bench.auditLines()
     #expect(
-      lines.map { $0["event"]?.string } == ["team.added", "app.added", "key.added", "key.revoked"])
+      lines.map { $0["event"]?.string } == [
+        "team.added", "app.added", "app.added", "app.removed", "key.added", "key.revoked",
+      ])
     #expect(
       lines.allSatisfy {
         $0["actor"]?.string == "uid 1000" && $0["from"]?.string == "admin socket"
@@ -143,6 +150,7 @@ struct AdminAPITests {
       ("POST", "/v1/teams", #"{"name":"a","team":"short"}"#, 400, "invalid"),
       ("POST", "/v1/apps", #"{"topic":"no spaces"}"#, 400, "invalid"),
       ("POST", "/v1/apps", #"{"topic":"com.example.new"}"#, 400, "invalid"),
+      ("POST", "/v1/apps", #"{"topic":"com.example.new","retain":101}"#, 400, "invalid"),
       ("POST", "/v1/apps", #"{"topic":"com.example.new","team":"NOSUCHTEAM"}"#, 404, "not-found"),
       ("POST", "/v1/keys", #"{"team":"NOSUCHTEAM"}"#, 404, "not-found"),
       ("POST", "/v1/keys", #"{"environments":"sandbox?"}"#, 400, "invalid"),
