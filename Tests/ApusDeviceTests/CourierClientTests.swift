@@ -68,6 +68,8 @@ struct Scripted {
     case .issued(let issuance): heard.append("issued \(issuance.status.rawValue)")
     case .renewal(let issuance): heard.append("renewal \(issuance.status.rawValue)")
     case .renewalAdvised(let seconds): heard.append("renewal advised \(seconds)")
+    case .subscriptions(let confirmation):
+      heard.append("subscriptions \(confirmation.index) \(confirmation.status.rawValue)")
     case .noStorage: heard.append("no storage")
     case .goodbye(let reason, let milliseconds):
       heard.append("goodbye \(reason)\(milliseconds.map { " \($0) ms" } ?? "")")

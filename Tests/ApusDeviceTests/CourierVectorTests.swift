@@ -62,6 +62,11 @@ struct CourierVectorTests {
     case .tokenRefused(let topic, let status):
       facts = ["message": "appTokenAnswer", "status": "\(status)", "topic": digits(topic)]
     case .notification(let arrival): facts = self.facts(arrival, input)
+    case .subscriptions(let confirmation):
+      facts = [
+        "message": "channelConfirmation", "index": "\(confirmation.index)",
+        "status": "\(confirmation.status.rawValue)",
+      ]
     case .noStorage: facts = ["message": "noStorage"]
     case .goodbye(let reason, let milliseconds):
       facts = ["message": "goodbye", "reason": reason]

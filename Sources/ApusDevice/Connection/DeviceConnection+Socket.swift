@@ -217,6 +217,8 @@ extension DeviceConnection {
     case .tokenRefused(let topic, _):
       delegate?.deviceConnection(self, appToken: nil, for: topic)
     case .notification: preconditionFailure("notifications are handled where their bytes are")
+    case .subscriptions(let confirmation):
+      delegate?.deviceConnection(self, confirmed: confirmation)
     case .noStorage: delegate?.deviceConnectionFoundNothingStored(self)
     case .goodbye(let reason, let milliseconds):
       goodbye = reason

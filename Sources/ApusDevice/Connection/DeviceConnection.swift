@@ -176,6 +176,14 @@ package final class DeviceConnection: SocketHandler {
     return isTaken
   }
 
+  /// Requests a change of the device's subscriptions to channels. Nil if too many requests are pending, else the index
+  /// of the confirmation.
+  package func subscribe(_ change: CourierSubscriptions) -> UInt32? {
+    var index: UInt32?
+    shared.turn(self) { index = client.subscribe(change, to: &pending) }
+    return index
+  }
+
   /// Acknowledges a notification that was held.
   package func acknowledge(
     _ messageID: UInt32, status: CourierAcknowledgement.Status = .taken

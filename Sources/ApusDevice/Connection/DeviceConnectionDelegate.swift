@@ -42,6 +42,10 @@ package protocol DeviceConnectionDelegate: AnyObject {
   /// The certificate could not be renewed, with a readable reason; the device asks again.
   func deviceConnection(_ connection: DeviceConnection, notRenewed reason: String)
 
+  /// The answer to `subscribe`.
+  func deviceConnection(
+    _ connection: DeviceConnection, confirmed confirmation: CourierChannelConfirmation)
+
   /// No stored notifications for the device.
   func deviceConnectionFoundNothingStored(_ connection: DeviceConnection)
 
@@ -74,6 +78,10 @@ extension DeviceConnectionDelegate {
   ) -> TLSContext? { nil }
 
   package func deviceConnection(_ connection: DeviceConnection, notRenewed reason: String) {}
+
+  package func deviceConnection(
+    _ connection: DeviceConnection, confirmed confirmation: CourierChannelConfirmation
+  ) {}
 
   package func deviceConnectionFoundNothingStored(_ connection: DeviceConnection) {}
 

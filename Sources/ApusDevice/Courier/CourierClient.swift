@@ -1,26 +1,6 @@
 package import ApusModel
 package import ApusWire
 
-/// The topics of a device in the courier's lists. A topic in no list counts as uninstalled.
-package struct CourierTopics: Sendable, Hashable {
-  package var enabled: [TopicHash]
-  package var ignored: [TopicHash]
-  package var opportunistic: [TopicHash]
-  package var paused: [TopicHash]
-  package var nonWaking: [TopicHash]
-
-  package init(
-    enabled: [TopicHash] = [], ignored: [TopicHash] = [], opportunistic: [TopicHash] = [],
-    paused: [TopicHash] = [], nonWaking: [TopicHash] = []
-  ) {
-    self.enabled = enabled
-    self.ignored = ignored
-    self.opportunistic = opportunistic
-    self.paused = paused
-    self.nonWaking = nonWaking
-  }
-}
-
 /// The device's side of the courier protocol: bytes in, bytes and events out, with time as an argument.
 ///
 /// ```
@@ -82,6 +62,7 @@ package struct CourierClient: Sendable {
 
   private var topics: CourierTopics?
   private var power: PowerState?
+  private var channelRequests = ChannelRequests()
   private var window: DuplicateWindow
   private var framer = CourierFramer()
   /// When the connect message was sent, and then when the service last sent something.
@@ -158,6 +139,8 @@ package struct CourierClient: Sendable {
     filter.paused = topics.paused
     filter.nonWaking = topics.nonWaking
     filter.encode(to: &output)
+    // The service knows the topics of channels from the filter.
+    if phase == .connected { channelRequests.encode(token: baseToken, to: &output) }
     phase = .filterSent
   }
 
@@ -176,6 +159,16 @@ package struct CourierClient: Sendable {
     pendingTokens.append(topic)
     if isConnected { CourierAppTokenRequest(token: baseToken, topic: topic).encode(to: &output) }
     return true
+  }
+
+  /// Requests a change of the device's subscriptions to channels; answered by `subscriptions`, possibly on a later
+  /// connection. An empty change asks for them.
+  ///
+  /// - Returns: The index that the answer repeats; nil if `ChannelRequests.limit` requests are pending.
+  package mutating func subscribe(
+    _ change: CourierSubscriptions, to output: inout [UInt8]
+  ) -> UInt32? {
+    channelRequests.add(change, token: baseToken, isFiltered: phase == .filterSent, to: &output)
   }
 
   /// Requests the next certificate; answered by `renewal`, on this connection or never.
@@ -249,6 +242,11 @@ package struct CourierClient: Sendable {
     switch command {
     case .notification: return try notification(frame, fields, to: &output)
     case .appTokenAnswer: return try tokenAnswer(fields)
+    case .channel:
+      let confirmation = try CourierChannelConfirmation(decoding: fields)
+      if channelRequests.take(confirmation) { return .subscriptions(confirmation) }
+      skippedCount &+= 1
+      return nil
     case .noStorage: return .noStorage
     case .keepAliveAnswer: return nil
     case .connectResponse: return end(.unexpected(command: frame.command))

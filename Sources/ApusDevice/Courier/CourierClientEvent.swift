@@ -21,6 +21,8 @@ package enum CourierClientEvent: Sendable {
   case tokenRefused(topic: TopicHash, status: UInt8)
   /// A new notification, to be acknowledged.
   case notification(CourierArrival)
+  /// The service carried out a request about channels.
+  case subscriptions(CourierChannelConfirmation)
   /// No stored notifications.
   case noStorage
   /// The service is about to close, with its reason, and after how many milliseconds the device should return, if

@@ -230,7 +230,7 @@ final class SimulatedDevice: ChannelOwner {
       world.token(token, of: index, app)
     case .tokenRefused: world.oracle.violated(.protocols, "device \(index) was refused a token")
     case .notification(let arrival): acknowledgeLater(arrival.notification.messageID)
-    case .noStorage, .issued, .renewal, .renewalAdvised: break
+    case .noStorage, .issued, .renewal, .renewalAdvised, .subscriptions: break
     case .refused, .goodbye, .fault:
       checkStays()
       // The service closes or is abandoned.
