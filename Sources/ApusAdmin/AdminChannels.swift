@@ -38,9 +38,10 @@ struct AdminChannels {
     }
     let next = channels.count > limit ? channels[limit - 1] : nil
     let trust = view.trust
+    let census = view.service.channelCensus()
     return WebResponse(
       json: .fields([
-        "channels": .array(channels.prefix(limit).map { json($0, trust) }),
+        "channels": .array(channels.prefix(limit).map { json($0, trust, census) }),
         "next": next.map { JSONValue.string(Self.text($0.id)) },
       ]))
   }
@@ -56,16 +57,25 @@ struct AdminChannels {
 
   func one() throws(AdminProblem) -> WebResponse {
     let channel = try channel()
-    return WebResponse(json: json(channel, view.trust))
+    return WebResponse(json: json(channel, view.trust, view.service.channelCensus()))
   }
 
-  private func json(_ channel: Channel, _ trust: Trust) -> JSONValue {
-    .fields([
+  private func json(
+    _ channel: Channel, _ trust: Trust, _ census: ChannelCensus?
+  ) -> JSONValue {
+    let figures = census.map { $0.channels[channel.id] ?? ChannelFigures() }
+    func number(_ value: UInt64?) -> JSONValue? {
+      value.map { .integer(Int64(clamping: $0)) }
+    }
+    return .fields([
       "channel": .string(Self.text(channel.id)),
       "topic": .string(view.text(TopicKey(app: channel.app), trust)),
       "environment": .string(channel.environment.name),
       "storage": .string(channel.storage.name),
       "created": .string(Log.timestamp(channel.createdMilliseconds)),
+      "published": number(figures?.published),
+      "delivered": number(figures?.delivered),
+      "subscriptions": number(figures?.subscriptions),
     ])
   }
 
@@ -105,7 +115,7 @@ struct AdminChannels {
     }
     try awaitStore(outcome)
     changes.record(.channelCreated, subject(channel, topic))
-    return WebResponse(json: json(channel, view.trust), status: 201)
+    return WebResponse(json: json(channel, view.trust, nil), status: 201)
   }
 
   func delete() throws(AdminProblem) -> WebResponse {

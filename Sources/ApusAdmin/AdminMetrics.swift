@@ -56,6 +56,7 @@ struct AdminMetrics {
     writeEnrolments()
     writeLog()
     writeDeadTokenPushes()
+    writeChannels()
     writeWebhooks()
     writeJobs()
     writeCertificates()
@@ -239,6 +240,32 @@ struct AdminMetrics {
       writer.sample(
         ["team": team ?? "", "topic": topic, "environment": key.environment.name], number)
     }
+  }
+
+  private mutating func writeChannels() {
+    guard let census = view.service.channelCensus(), !census.apps.isEmpty else { return }
+    let trust = view.trust
+    let apps = census.apps.map { key, figures in
+      (view.text(TopicKey(app: key.app), trust), key.environment, figures)
+    }.sorted { ($0.0, $0.1.rawValue) < ($1.0, $1.1.rawValue) }
+    func samples(_ figure: KeyPath<ChannelFigures, UInt64>) {
+      for (topic, environment, figures) in apps {
+        writer.sample(["topic": topic, "environment": environment.name], figures[keyPath: figure])
+      }
+    }
+    writer.family(
+      "apus_broadcasts_published_total", .counter, "Broadcasts accepted on an app's channels.")
+    samples(\.published)
+    writer.family(
+      "apus_broadcasts_delivered_total", .counter,
+      "Broadcasts that devices acknowledged, counted for each device.")
+    samples(\.delivered)
+    writer.family(
+      "apus_channel_subscriptions", .gauge, "Subscriptions of devices to an app's channels.")
+    samples(\.subscriptions)
+    writer.family(
+      "apus_channel_subscribers", .gauge, "Devices that are subscribed to channels of an app.")
+    samples(\.subscribers)
   }
 
   private mutating func writeWebhooks() {

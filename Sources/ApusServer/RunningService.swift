@@ -79,6 +79,10 @@ struct RunningService: AdministeredService, GroupPushing {
 
   func channel(_ id: ChannelID) -> Channel? { register?.channel(id) }
 
+  func channelCensus() -> ChannelCensus? {
+    try? workers.first?.context.shared.channelMetrics?.census()
+  }
+
   func create(
     _ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void
   ) throws(Refusal) {

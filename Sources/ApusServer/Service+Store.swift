@@ -1,3 +1,4 @@
+import ApusCore
 import ApusDirectory
 import ApusLog
 import ApusLoop
@@ -37,6 +38,19 @@ extension Service {
     options.onThreadStart = { Scheduling.preferShortSlices() }
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
     return try directory.openStore(options)
+  }
+
+  /// The channels in the store, which is closed if they cannot be read.
+  static func channels(
+    _ store: any DurableStore, _ order: AcceptanceOrder, _ log: Log
+  ) throws -> ChannelRegister {
+    do {
+      return try ChannelRegister(
+        store, order: order, log: log, nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    } catch {
+      store.close()
+      throw error
+    }
   }
 
   /// The journals in the store's folder. Without one the service runs on, and its ledger has gaps after a crash.

@@ -48,6 +48,8 @@ package final class Service {
   private let audit: AuditLog
   private let labels: LabelRegister
   private let channels: ChannelRegister
+  package let channelMetrics: ChannelMetrics
+  private var channelTimer: LoopTimer?
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -110,16 +112,10 @@ package final class Service {
         firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, log: configuration.log
       ) { watched.report(to: $0, nowMilliseconds: EventLoop.wallClockMilliseconds()) } : nil
     jobs = JobService(dataDirectory, log: configuration.log)
-    let channels: ChannelRegister
-    do {
-      channels = try ChannelRegister(
-        store, order: order, log: configuration.log,
-        nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
-    } catch {
-      store.close()
-      throw error
-    }
+    let channels = try Self.channels(store, order, configuration.log)
     self.channels = channels
+    let channelMetrics = ChannelMetrics(store, channels, log: configuration.log)
+    self.channelMetrics = channelMetrics
     let shared = SharedState(
       configuration: configuration, store: store, order: order,
       gate: ConnectionGate(
@@ -129,7 +125,8 @@ package final class Service {
         : ReplayGuard(
           path: dataDirectory.nonceFile, log: configuration.log,
           nowMilliseconds: EventLoop.wallClockMilliseconds()),
-      channels: channels, audit: audit, labels: labels, events: events, expiries: expiries,
+      channels: channels, channelMetrics: channelMetrics, audit: audit, labels: labels,
+      events: events, expiries: expiries,
       enrolment: enrolment,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
@@ -200,6 +197,7 @@ package final class Service {
     for worker in everyone { worker.start() }
     jobs.start(running)
     channels.deleteUnwanted(trust.directory)
+    channelTimer = channelMetrics.start(on: watch.loop)
     watch.start()
     do {
       try startAdministration()
@@ -357,6 +355,7 @@ package final class Service {
     admin?.drain()
     jobs.stop()
     watch.stop()
+    channelTimer = nil
     let start = ContinuousClock.now
     let deadline = start + .seconds(configuration.shutdownSeconds)
     let devicesDeadline = min(deadline, start + .milliseconds(Limits.deviceDrainMilliseconds))
@@ -376,6 +375,7 @@ package final class Service {
     for worker in workers + acceptors { worker.ask { $0.beginDrain() } }
     awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
     for worker in everyone { worker.ask { $0.finishDrain() } }
+    channelMetrics.write(nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
     awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.devices.stop() } }
     // Its answers ask workers and store, so it goes before them.
     admin?.stop()

@@ -70,6 +70,36 @@ struct ChannelCommandTests {
     #expect(audit.contains("\"channel.created\"") && audit.contains("\"channel.deleted\""))
   }
 
+  @Test("A broadcast by apus send is counted, listed and exported")
+  func exported() throws {
+    let installation = try Installation()
+    #expect(
+      try shell(
+        #""$0" app --data . --change com.example.app --broadcast on"#, in: installation
+      ).code == 0)
+    try installation.start()
+    let id = try eventually(
+      #""$0" channel create --data . --topic com.example.app"#, in: installation
+    ).text
+    let sent = try shell(
+      "\"$0\" send --data . --channel \(id) --topic com.example.app --expiration 0 "
+        + "--set aps.timestamp=1 --set aps.event=update --set aps.content-state.home=1",
+      in: installation)
+    #expect(sent.code == 0, "\(sent)")
+    let listed = try shell(#""$0" channel --data ."#, in: installation)
+    #expect(listed.text.hasSuffix("  subscriptions=0  published=1  delivered=0"), "\(listed)")
+    let wrong = try shell(#""$0" log --data . --export --counts"#, in: installation)
+    #expect(wrong.code == 2 && wrong.text.contains("--topic, --since"), "\(wrong)")
+    installation.service?.stop()
+    let lines = try shell(#""$0" log --data . --export --since 1d"#, in: installation).text
+      .split(separator: "\n")
+    let figures = ",1,0,0,"
+    #expect(lines.first?.hasPrefix("Date (UTC),Topic,Environment,Channel,Broadcasts Pub") == true)
+    #expect(lines.count == 3, "\(lines)")
+    #expect(lines.contains { $0.hasSuffix(",com.example.app,production,\(id)" + figures) })
+    #expect(lines.contains { $0.hasSuffix(",com.example.app,production," + figures + "0") })
+  }
+
   @Test("Switching broadcasts off needs consent, by command and by API")
   func consent() throws {
     let installation = try Installation()

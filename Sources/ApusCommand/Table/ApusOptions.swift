@@ -361,6 +361,7 @@ package enum ApusOptions {
       LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
       LogOptions.follow.description, LogOptions.refused.description,
       LogOptions.counts.description,
+      LogOptions.export.description,
       LogOptions.by.description,
     ] + DevOptions.all + FeedbackOptions.all + TrustOptions.all + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,

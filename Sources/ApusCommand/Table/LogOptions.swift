@@ -39,6 +39,10 @@ package enum LogOptions {
       ]), in: [Verb.log], group: .search, scope: .flagOnly, default: "topic",
     help: "How --counts groups the counters: by topic, push-type, priority, or rejection reason.")
 
+  package static let export = search(
+    "--export", .flag,
+    "Print what was broadcast on channels as CSV: a line for each day, channel and app.")
+
   private static func search<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, _ help: String
   ) -> Option<Value> {

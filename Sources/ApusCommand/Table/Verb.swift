@@ -240,6 +240,10 @@ extension Verb {
       priority; --by reason counts rejected requests, which the other counts exclude. The numbers come from the \
       running service; if none runs, they come from the store, and with --json `live` is false.
       """,
+      """
+      --export prints CSV: for each day, channel and app the broadcasts that were published and delivered, and the \
+      subscriptions. A running service writes them once a minute, and keeps them for half a year.
+      """,
     ],
     examples: [
       ("What happened to one notification", "apus log --id 123E4567-E89B-12D3-A456-426614174000"),
@@ -247,5 +251,6 @@ extension Verb {
       ("Show discarded notifications as they happen", "apus log --state discarded --follow"),
       ("How many notifications were delivered", "apus log --counts"),
       ("Why requests were rejected", "apus log --counts --by reason"),
+      ("What was broadcast on channels", "apus log --export --since 30d > channels.csv"),
     ])
 }

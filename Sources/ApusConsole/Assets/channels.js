@@ -43,10 +43,10 @@ export class Channels extends Pane {
   #page(after) { return get(`/channels${query({ limit: PAGE, after })}`) }
 
   #showChannels() {
-    fill(this.list, table('Channels', ['Channel', 'Topic', 'Environment', 'Keeps', 'Created', ''],
-      this.channels.map(({ channel, topic, environment, storage, created }) => [
+    fill(this.list, table('Channels', ['Channel', 'Topic', 'Environment', 'Keeps', 'Created', 'Subscribers', 'Published', 'Delivered', ''],
+      this.channels.map(({ channel, topic, environment, storage, created, subscriptions, published, delivered }) => [
         [h('code', {}, literal(channel)), ' ', copyButton(channel, `the id ${channel}`)], plain(topic), environment,
-        STORAGE[storage], when(created),
+        STORAGE[storage], when(created), ...[subscriptions, published, delivered].map((n) => `${n ?? ''}`),
         button('Delete', () => this.#delete(channel), { class: 'small quiet danger', data: { needs: 'operate' },
           'aria-label': `Delete ${channel}` }),
       ])), this.next && button('Show more', () => this.#more()))

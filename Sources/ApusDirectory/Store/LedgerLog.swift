@@ -53,6 +53,38 @@ package final class LedgerLog {
   /// What a device token identifies; nil if this service did not issue it.
   package func claims(of token: DeviceToken) -> TokenClaims? { sealer.open(token) }
 
+  // MARK: Channels
+
+  /// What happened on a channel, or on all channels of an app, on one day.
+  package struct ChannelDay {
+    /// Days since 1970-01-01, in UTC.
+    package var day: Int64
+    package var app: AppID
+    package var environment: Environment
+    /// The id in base64; nil for all channels of the app.
+    package var channel: String?
+    package var published: UInt64
+    package var delivered: UInt64
+    package var subscriptions: UInt64
+    /// Of the app; 0 for a channel.
+    package var subscribers: UInt64
+  }
+
+  /// All days, the oldest first.
+  package func channelDays() throws -> [ChannelDay] {
+    try follower.catchUp()
+    var days: [ChannelDay] = []
+    try follower.forEachChannelDay { key, record in
+      days.append(
+        ChannelDay(
+          day: Int64(key.day), app: key.app, environment: key.environment,
+          channel: key.channel.map { String(decoding: $0.base64, as: UTF8.self) },
+          published: record.published, delivered: record.delivered,
+          subscriptions: record.subscriptions, subscribers: record.subscribers))
+    }
+    return days
+  }
+
   // MARK: Reading
 
   /// The newest `limit` matching lines since the last call, oldest first.

@@ -61,9 +61,11 @@ extension CourierConnection {
         looksForBroadcasts = false
         break
       }
+      // What a device has acknowledged is written when its connection ends: after a kill it may come again.
       let isFromStorage = due.acceptedMilliseconds < servingSinceMilliseconds
       due.frame.append(
-        to: &output, token: baseToken, storage: isFromStorage ? .fromStorage : [],
+        to: &output, token: baseToken,
+        storage: isFromStorage ? [.fromStorage, .mayBeRepeated] : [],
         extensions: dialect.allowsExtensions)
       sentBroadcasts.append(due.sent)
       if output.count >= TLSBuffers.recordBytes { sendOutput() }

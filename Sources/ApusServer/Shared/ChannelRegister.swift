@@ -87,6 +87,17 @@ final class ChannelRegister: Sendable {
     for channel in found where channel.storage == .newest {
       try readStored(channel, nowSeconds: nowSeconds)
     }
+    try readTotals()
+  }
+
+  private func readTotals() throws(StoreError) {
+    try store.forEachChannelDay(ChannelDayRecord.Key.total) { key, total in
+      guard let id = key.channel else { return }
+      state.withLock { state in
+        state.channels[id]?.publishedCount = total.published
+        state.channels[id]?.deliveredCount = total.delivered
+      }
+    }
   }
 
   private func readStored(_ channel: Channel, nowSeconds: Int64) throws(StoreError) {
@@ -138,6 +149,9 @@ final class ChannelRegister: Sendable {
   }
 
   func entry(_ id: ChannelID) -> Entry? { state.withLock { $0.channels[id] } }
+
+  /// All of them, in no order.
+  func entries() -> [Entry] { state.withLock { Array($0.channels.values) } }
 
   /// Whether there is any channel: without one no device has subscriptions.
   var hasAny: Bool { state.withLock { !$0.channels.isEmpty } }
@@ -213,8 +227,13 @@ final class ChannelRegister: Sendable {
 
   private func remove(_ channel: Channel, in group: inout WriteGroup) {
     let (key, broadcast) = (ChannelRecord.key(of: channel), ChannelRecord.broadcastKey(of: channel))
+    let total = ChannelDayRecord.encode(
+      .init(
+        day: ChannelDayRecord.Key.total, app: channel.app, environment: channel.environment,
+        channel: channel.id))
     group.delete(.channels, key: key.span)
     group.delete(.channels, key: broadcast.span)
+    group.delete(.channels, key: total.span)
   }
 
   /// Their rows are gone.

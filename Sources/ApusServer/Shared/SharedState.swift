@@ -17,6 +17,8 @@ struct SharedState: Sendable {
   /// Memory that notifications take.
   var memory = MemoryTotal()
   var channels: ChannelRegister
+  /// Nil in a simulation.
+  var channelMetrics: ChannelMetrics?
   var audit: AuditLog
   /// Names and tags of devices; nil without a data directory.
   var labels: LabelRegister?

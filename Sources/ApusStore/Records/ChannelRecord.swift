@@ -1,7 +1,7 @@
 package import ApusModel
 
-// The family `channels` has three kinds of row, distinguished by the first byte of the key: channels,
-// `BroadcastRecord` and `SubscriptionRecord`. Numbers are big-endian, flags are those of `MailboxKey`.
+// The family `channels` has four kinds of row, distinguished by the first byte of the key: channels, `BroadcastRecord`,
+// `SubscriptionRecord` and `ChannelDayRecord`. Numbers are big-endian, flags are those of `MailboxKey`.
 //
 // A channel: 0x00 (1), flags (1), app (4), id (16); value: version (1), storage policy (1), push type (1), created in
 // Unix milliseconds (8). The push type is that of Live Activities in all of them.

@@ -236,6 +236,15 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.service.counts() ?? [:] }
   }
 
+  /// The figures of channels.
+  package func channelCensus() throws -> ChannelCensus? {
+    try running.withLock { try $0?.service.channelMetrics.census() }
+  }
+
+  package func writeChannelMetrics(nowSeconds: Int64) {
+    running.withLock { $0?.service.channelMetrics.write(nowSeconds: nowSeconds) }
+  }
+
   /// Connections of all kinds.
   package func connectionCount() -> Int {
     running.withLock { $0?.service.connectionCount() ?? 0 }

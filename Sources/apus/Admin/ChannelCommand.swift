@@ -65,7 +65,11 @@ struct ChannelCommand {
           Output.json(row)
         } else {
           let words = ["channel", "topic", "environment", "storage", "created"]
-          Output.standard(words.compactMap { row[$0]?.string }.joined(separator: "  ") + "\n")
+          let figures = ["subscriptions", "published", "delivered"].compactMap { name in
+            row[name]?.integer.map { "\(name)=\($0)" }
+          }
+          let line = words.compactMap { row[$0]?.string } + figures
+          Output.standard(line.joined(separator: "  ") + "\n")
         }
       }
       after = page["next"]?.string

@@ -12,7 +12,14 @@ struct LogCommand {
 
   func run() throws(CommandFailure) {
     try refuseCombinations()
-    if let remote = try AdminRemote(invocation) { return try remote.log() }
+    if let remote = try AdminRemote(invocation) {
+      guard !invocation.isOn(LogOptions.export) else {
+        throw CommandFailure(
+          .usage, "--export reads the data directory",
+          remedy: "Run it on the service's machine, without --admin.")
+      }
+      return try remote.log()
+    }
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     let refusals = LogRefusals(invocation: invocation)
     if invocation.isOn(LogOptions.refused) { return try refusals.print(directory) }
@@ -21,6 +28,9 @@ struct LogCommand {
       log = try LedgerLog(directory)
     } catch {
       throw CommandFailure(.configuration, "\(error)")
+    }
+    if invocation.isOn(LogOptions.export) {
+      return try LogExport(invocation: invocation).print(log, topic: topic(log))
     }
     if invocation.isOn(LogOptions.counts) {
       return try LogCounts(invocation: invocation).print(log, of: directory, topic: topic(log))
@@ -37,6 +47,9 @@ struct LogCommand {
   }
 
   private func refuseCombinations() throws(CommandFailure) {
+    if invocation.isOn(LogOptions.export) {
+      return try LogExport(invocation: invocation).refuseCombinations()
+    }
     if invocation.isOn(LogOptions.refused) {
       try LogRefusals(invocation: invocation).refuseCombinations()
     }

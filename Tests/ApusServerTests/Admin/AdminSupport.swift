@@ -40,6 +40,7 @@ struct IdleService: AdministeredService {
   func channels() -> [Channel] { [] }
   func channels(of app: AppID, in environment: Environment?) -> [Channel] { [] }
   func channel(_ id: ChannelID) -> Channel? { nil }
+  func channelCensus() -> ChannelCensus? { nil }
   func create(_ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void) { done(nil) }
   func delete(_ channel: Channel, _ done: @escaping @Sendable (StoreError?) -> Void) { done(nil) }
 }

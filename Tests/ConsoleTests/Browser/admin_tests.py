@@ -325,6 +325,8 @@ class Channels(AdminCase):
         browser.choose("select", "development", "Environment")
         browser.click("button", "Create")
         self.expect("AAEC/wQFBgcICQoLDA0OAQ==", "[aria-label=Channels] table")
+        for figure in ["Subscribers", "401", "Published", "7", "Delivered", "1203"]:
+            self.expect(figure, "[aria-label=Channels] table")
         self.assertEqual(
             self.call_of("POST", "channels"), {"topic": TOPIC, "environment": "development", "storage": "newest"}
         )

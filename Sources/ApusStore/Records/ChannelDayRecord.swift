@@ -1,0 +1,132 @@
+package import ApusModel
+import ApusWire
+
+/// What happened on a channel, or on all channels of an app, on one day.
+///
+/// In the family `channels`. Key, numbers big-endian: 0x03 (1), day (4), flags as in `MailboxKey` (1), app (4), channel
+/// (16), zeros for the app. Value: version (1), published (8), delivered (8), subscriptions (8), subscribers (8). The
+/// day after the last one, `total`, has what was published and delivered since the channel was created.
+package struct ChannelDayRecord: Sendable, Hashable {
+  package struct Key: Sendable, Hashable {
+    /// Days since 1970-01-01, in UTC.
+    package var day: UInt32
+    package var app: AppID
+    package var environment: Environment
+    /// Nil for all channels of the app.
+    package var channel: ChannelID?
+
+    package static let total = UInt32.max
+
+    package init(day: UInt32, app: AppID, environment: Environment, channel: ChannelID?) {
+      self.day = day
+      self.app = app
+      self.environment = environment
+      self.channel = channel
+    }
+  }
+
+  package var published: UInt64
+  package var delivered: UInt64
+  /// Subscriptions when they were last counted on that day.
+  package var subscriptions: UInt64
+  /// Devices with one or more of them; 0 for a single channel.
+  package var subscribers: UInt64
+
+  package static let version: UInt8 = 1
+  private static let kind: UInt8 = 0x03
+
+  package init(
+    published: UInt64 = 0, delivered: UInt64 = 0, subscriptions: UInt64 = 0,
+    subscribers: UInt64 = 0
+  ) {
+    self.published = published
+    self.delivered = delivered
+    self.subscriptions = subscriptions
+    self.subscribers = subscribers
+  }
+
+  /// The common prefix of the keys of all days, or of one.
+  package static func prefix(day: UInt32? = nil) -> [UInt8] {
+    var bytes = [kind]
+    if let day { bytes.append(bigEndian: day) }
+    return bytes
+  }
+
+  package static func encode(_ key: Key) -> [UInt8] {
+    var bytes = prefix(day: key.day)
+    bytes.append(TopicFlags.encode(.liveActivity, key.environment))
+    bytes.append(bigEndian: key.app.rawValue)
+    bytes.append(bigEndian: key.channel?.high ?? 0)
+    bytes.append(bigEndian: key.channel?.low ?? 0)
+    return bytes
+  }
+
+  package static func decode(key bytes: Span<UInt8>) throws(RecordError) -> Key {
+    var cursor = RecordCursor()
+    let kind: UInt8 = try cursor.integer("kind", in: bytes)
+    guard kind == Self.kind else { throw .malformed(field: "kind") }
+    let day: UInt32 = try cursor.integer("day", in: bytes)
+    let flags = try TopicFlags.decode(cursor.integer("flags", in: bytes))
+    let app = AppID(try cursor.integer("app", in: bytes))
+    let id = ChannelID(
+      high: try cursor.integer("channel", in: bytes), low: try cursor.integer("channel", in: bytes))
+    try cursor.end(in: bytes)
+    return Key(
+      day: day, app: app, environment: flags.environment,
+      channel: id == ChannelID(high: 0, low: 0) ? nil : id)
+  }
+
+  package func encoded() -> [UInt8] {
+    var output = [Self.version]
+    for number in [published, delivered, subscriptions, subscribers] {
+      output.append(bigEndian: number)
+    }
+    return output
+  }
+
+  package init(decoding bytes: Span<UInt8>) throws(RecordError) {
+    var cursor = RecordCursor()
+    let version: UInt8 = try cursor.integer("version", in: bytes)
+    guard version == Self.version else { throw .unknownVersion(version) }
+    published = try cursor.integer("published", in: bytes)
+    delivered = try cursor.integer("delivered", in: bytes)
+    subscriptions = try cursor.integer("subscriptions", in: bytes)
+    subscribers = try cursor.integer("subscribers", in: bytes)
+    try cursor.end(in: bytes)
+  }
+}
+
+extension StoreReader {
+  /// Calls `body` for each day of each channel and app, the oldest day first; `total` is left out unless it is asked
+  /// for. What cannot be read is skipped.
+  package func forEachChannelDay(
+    _ day: UInt32? = nil, _ body: (ChannelDayRecord.Key, ChannelDayRecord) -> Void
+  ) throws(StoreError) {
+    let prefix = ChannelDayRecord.prefix(day: day)
+    try scan(.channels, prefix: prefix.span) { key, value in
+      guard let key = try? ChannelDayRecord.decode(key: key),
+        key.day != ChannelDayRecord.Key.total || day != nil,
+        let record = try? ChannelDayRecord(decoding: value)
+      else { return true }
+      body(key, record)
+      return true
+    }
+  }
+
+  package func channelDay(_ key: ChannelDayRecord.Key) throws(StoreError) -> ChannelDayRecord? {
+    let bytes = ChannelDayRecord.encode(key)
+    guard let value = try get(.channels, key: bytes.span) else { return nil }
+    return try? ChannelDayRecord(decoding: value.span)
+  }
+
+  /// Calls `body` for the subscriptions of each device.
+  package func forEachSubscriber(
+    _ body: (SubscriptionRecord) -> Void
+  ) throws(StoreError) {
+    let prefix = SubscriptionRecord.prefix
+    try scan(.channels, prefix: prefix.span) { _, value in
+      if let record = try? SubscriptionRecord(decoding: value) { body(record) }
+      return true
+    }
+  }
+}
