@@ -145,9 +145,8 @@ class BadInput(latency.Paced):
 
     def paced(self, fleet):
         """One slice whose requests may be rejected: latencies to devices and provider, and the number of rejections."""
-        urgency = ["chrt", "--fifo", "1"] if harness.may_be_urgent() else []
         said = json.loads(harness.output_of(
-            *urgency, "taskset", "-c", LOAD_CPU, *self.push_command(RATE, self.options.seconds)))
+            *harness.urgency(), "taskset", "-c", LOAD_CPU, *self.push_command(RATE, self.options.seconds)))
         self.sent += said["accepted"]
         refused = said["sent"] - said["accepted"]
         figures = latency.told(fleet, self.sent, said["accepted"])["latency"] if said["accepted"] else {"p99_us": 0}

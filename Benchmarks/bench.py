@@ -25,8 +25,8 @@ import harness
 import rows
 from harness import check, say
 
-NAMES = ["ingest", "binary", "delivery", "latency", "idle", "storm", "stop", "growth", "bad-input", "store", "trust",
-         "client", "start-up", "page", "hours"]
+NAMES = ["ingest", "binary", "delivery", "broadcast", "latency", "idle", "storm", "stop", "growth", "bad-input",
+         "store", "trust", "client", "start-up", "page", "hours"]
 # Run only if they are named.
 LONG = ["hours"]
 
@@ -124,8 +124,7 @@ def main():
 
     results, failed = run(known, picked, options_of(known, picked, arguments), record)
     say("\n" + rows.table(results))
-    missed = [row.name for row in results if row.met is False]
-    say(f"\n{len(results)} {'row' if len(results) == 1 else 'rows'}; goals missed: {', '.join(missed) or 'none'}")
+    say("\n" + rows.verdict(results))
     for name, why in failed.items():
         say(f"FAILED: {name}: {why.strip().splitlines()[-1] if why else ''}")
     if options.quick:

@@ -48,10 +48,11 @@ user {getpass.getuser()}
         self.process.wait_until(lambda: accepts(self.port), "an open port", pause=0.005)
         return self.process
 
-    def subscribe(self, count, first=0, name="subscribers"):
-        """The given number of clients, each subscribed to a separate topic."""
-        fleet = Process([self.load, "subscribe", self.port, *self.client, count, first], [LOAD_CPU],
-                        self.bench.scratch / f"{name}.log")
+    def subscribe(self, count, first=0, name="subscribers", topic=None):
+        """The given number of clients, each subscribed to a separate topic, or all to the one with this number."""
+        fleet = Process(
+            [self.load, "subscribe", self.port, *self.client, count, first, *([] if topic is None else [topic])],
+            [LOAD_CPU], self.bench.scratch / f"{name}.log")
         fleet.wait_until(lambda: '"subscribed"' in fleet.log.read_text(), "all subscriptions", 600)
         return fleet
 
@@ -72,11 +73,11 @@ user {getpass.getuser()}
               f"mosquitto_sub did not get what the fleet published. {listener.tail()}")
         fleet.stop()
 
-    def publish(self, topics, messages, size, rate=0):
+    def publish(self, topics, messages, size, rate=0, publishers=PUBLISHERS):
         """Publishes to all topics in turn. Returns when all messages are acknowledged to the publishers."""
         said = json.loads(output_of(
             "taskset", "-c", LOAD_CPU, self.load, "publish", self.port, *self.client, topics, messages, size,
-            PUBLISHERS, WINDOW, rate))
+            publishers, WINDOW, rate))
         check(said["acknowledged"] == messages, f"not all messages were acknowledged: {said}")
         return said
 

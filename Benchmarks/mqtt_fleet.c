@@ -1,16 +1,15 @@
 // The load for mosquitto, the yardstick for delivery, memory and latency: subscribers or publishers that speak MQTT
-// 3.1.1 at QoS 1 over TLS 1.3 with a client certificate. It has one thread and is light enough not to affect the
-// figures.
+// 3.1.1 at QoS 1 over TLS 1.3 with a client certificate. It has one thread, and is too light to affect the figures.
 //
-//   mqtt_fleet subscribe PORT CA CERTIFICATE KEY COUNT [FIRST]
+//   mqtt_fleet subscribe PORT CA CERTIFICATE KEY COUNT [FIRST [TOPIC]]
 //   mqtt_fleet publish   PORT CA CERTIFICATE KEY TOPICS MESSAGES BYTES CONNECTIONS WINDOW RATE
 //
-// Each subscriber has a separate topic, t/FIRST and so on; all share one certificate, which costs the broker as much as
-// one per subscriber. When all are subscribed it prints {"subscribed":COUNT}. It acknowledges all messages, and prints
-// their number on SIGTERM (the end) or SIGUSR1 (a slice: resets latencies). Publishers send to all topics in turn, up
-// to WINDOW unacknowledged messages per connection, RATE per second (0: full speed), and end when all are acknowledged.
-// A payload begins with its due time, CLOCK_MONOTONIC in nanoseconds, 20 digits, so a message that is sent late because
-// the broker held the publisher up counts as late.
+// Each subscriber has a separate topic, t/FIRST and so on, or all have t/TOPIC; all share one certificate, which costs
+// the broker as much as one each. When all are subscribed it prints {"subscribed":COUNT}. It acknowledges all messages,
+// and prints their number on SIGTERM (the end) or SIGUSR1 (a slice: resets latencies). Publishers send to all topics in
+// turn, up to WINDOW unacknowledged messages per connection, RATE per second (0: full speed), and end when all are
+// acknowledged. A payload begins with its due time, CLOCK_MONOTONIC in nanoseconds, 20 digits, so a message that is
+// sent late because the broker held the publisher up counts as late.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -47,7 +46,7 @@ static int epoll, publishes;
 static SSL_CTX *context;
 static struct sockaddr_in broker;
 static struct connection *connections;
-static int count, started, readied, first;
+static int count, started, readied, first, shared = -1;
 static uint64_t received, acknowledged;
 static uint64_t topics, messages, sent, bytes, window, rate, began;
 static volatile sig_atomic_t asked, ended;
@@ -133,7 +132,7 @@ static void greet(struct connection *one) {
 
 static void subscribe(struct connection *one) {
   char topic[32];
-  snprintf(topic, sizeof topic, "t/%d", first + one->index);
+  snprintf(topic, sizeof topic, "t/%d", shared < 0 ? first + one->index : shared);
   put_header(one, 0x82, 2 + 2 + strlen(topic) + 1);
   put(one, "\0\1", 2);
   put_text(one, topic);
@@ -356,14 +355,14 @@ static void prepare(char **arguments) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: mqtt_fleet subscribe PORT CA CERTIFICATE KEY COUNT [FIRST]\n"
+  fprintf(stderr, "usage: mqtt_fleet subscribe PORT CA CERTIFICATE KEY COUNT [FIRST [TOPIC]]\n"
                   "       mqtt_fleet publish PORT CA CERTIFICATE KEY TOPICS MESSAGES BYTES CONNECTIONS WINDOW RATE\n");
   return 2;
 }
 
 int main(int arguments, char **values) {
   publishes = arguments == 12 && strcmp(values[1], "publish") == 0;
-  if (!publishes && !((arguments == 7 || arguments == 8) && strcmp(values[1], "subscribe") == 0)) return usage();
+  if (!publishes && !((arguments >= 7 && arguments <= 9) && strcmp(values[1], "subscribe") == 0)) return usage();
   if (publishes) {
     topics = strtoull(values[6], NULL, 10);
     messages = strtoull(values[7], NULL, 10);
@@ -374,7 +373,8 @@ int main(int arguments, char **values) {
     if (topics == 0 || bytes < digits || bytes > 65000 || count < 1 || window < 1) return usage();
   } else {
     count = atoi(values[6]);
-    first = arguments == 8 ? atoi(values[7]) : 0;
+    if (arguments > 7) first = atoi(values[7]);
+    if (arguments > 8) shared = atoi(values[8]);
   }
   prepare(values);
   connections = calloc((size_t)count, sizeof *connections);

@@ -120,6 +120,12 @@ def table(rows):
         for column, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines)
 
 
+def verdict(rows):
+    """How many rows there are, and which miss their goals."""
+    missed = [row.name for row in rows if row.met is False]
+    return f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}; goals missed: {', '.join(missed) or 'none'}"
+
+
 USUAL_SLICES = 7
 
 
@@ -193,7 +199,7 @@ class Suite:
             self.run(options, results)
         finally:
             if results:
-                say("\n" + table(results))
+                say(f"\n{table(results)}\n\n{verdict(results)}")
             if options.json:
                 for line in [facts, *({**row.json(), "ledger": options.ledger} for row in results)]:
                     print(json.dumps(line), flush=True)

@@ -78,8 +78,9 @@ struct FleetStatusTests {
     var status = FleetStatus()
     #expect(
       status.json.text
-        == #"{"devices":0,"registered":0,"connected":0,"received":0,"acknowledged":0,"duplicates":0,"#
-        + #""handshakes":0,"resumed":0,"disconnections":0,"failures":0,"connecting":0,"latency":"#
+        == #"{"devices":0,"registered":0,"subscribed":0,"connected":0,"received":0,"#
+        + #""acknowledged":0,"duplicates":0,"handshakes":0,"resumed":0,"#
+        + #""disconnections":0,"failures":0,"connecting":0,"latency":"#
         + #"{"count":0,"p50_us":null,"p90_us":null,"p99_us":null,"p999_us":null,"max_us":null,"#
         + #""mean_us":null}}"#)
     status.latency.add(microseconds: 100)

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusWire
 import Testing
 
 @testable import apus_bench
@@ -53,6 +54,29 @@ struct FleetSettingsTests {
     #expect("\(again)" == "\(whole)")
     let part = whole.part(0)
     #expect("\(try settings(Array(part.arguments.dropFirst())))" == "\(part)")
+  }
+
+  @Test("Each device subscribes to all channels, on the topic for Live Activities")
+  func channels() throws {
+    let whole = try settings([
+      "--devices", "4", "--processes", "2", "--channel", "AQI=", "--channel", "Aw==",
+    ])
+    let topic = Array("a.b".utf8)
+    #expect(whole.hasActivities)
+    #expect(
+      whole.subscriptions(topic: topic)
+        == CourierSubscriptions(topics: [
+          CourierChannelTopic(
+            topic: topic,
+            subscribed: [CourierChannelMark(id: [1, 2]), CourierChannelMark(id: [3])])
+        ]))
+    let part = try settings(Array(whole.part(1).arguments.dropFirst()))
+    #expect(part.channels == ["AQI=", "Aw=="] && part.hasActivities)
+    let without = try settings(["--devices", "4", "--live-activities"])
+    #expect(without.hasActivities && without.subscriptions(topic: topic) == nil)
+    #expect(throws: CommandFailure.self) {
+      try settings(["--devices", "4", "--channel", "AQI=", "--misbehave", "half-open"])
+    }
   }
 
   @Test("Too many devices for a process or an address are rejected with a remedy")

@@ -1,3 +1,5 @@
+import ApusClient
+import ApusCommand
 import ApusModel
 import Testing
 
@@ -61,6 +63,36 @@ struct TimetableTests {
     let ids = (0..<1000).map { PacedPushes.id(dueNanoseconds: 42, index: $0, run: 7) }
     #expect(Set(ids).count == 1000)
     #expect(ids.allSatisfy { PacedPushes.dueNanoseconds(of: $0) == 42 })
+  }
+}
+
+@Suite("The recipients of a push")
+struct PushRecipientTests {
+  private struct Unparsed: Error {}
+
+  private func recipients(_ arguments: [String]) throws -> (PushRequest, [String]) {
+    let parser = CommandLineParser(program: .bench, environment: [:]) { _ in nil }
+    let line = ["push", "--rate", "1", "--seconds", "1", "--topic", "com.example.a"] + arguments
+    guard case .run(let invocation) = try parser.parse(line) else { throw Unparsed() }
+    return try PushCommand.recipients(invocation, TimedPayload(byteCount: 400))
+  }
+
+  @Test("A channel gets broadcasts, which have no device token")
+  func channel() throws {
+    let (request, tokens) = try recipients(["--channel", "AQI=", "--expiration", "1900000000"])
+    #expect(tokens.isEmpty && request.token.isEmpty)
+    #expect(request.channel?.text == "AQI=" && request.topic == "com.example.a")
+    #expect(request.pushType == .liveactivity && request.expirationSeconds == 1_900_000_000)
+    #expect(request.priority == .immediate && request.payload.count == 400)
+  }
+
+  @Test("A channel and devices together are rejected, and so is neither")
+  func both() throws {
+    let both = #expect(throws: CommandFailure.self) {
+      try recipients(["--channel", "AQI=", "--tokens", "/dev/null"])
+    }
+    #expect(both?.problem.contains("--tokens") == true)
+    #expect(throws: CommandFailure.self) { try recipients([]) }
   }
 }
 

@@ -47,6 +47,11 @@ class Rows(unittest.TestCase):
         json.dumps(row.json())
         rows.table([row])
 
+    def test_verdict_names_the_rows_that_miss_their_goals(self):
+        met, missed, none = Row("a", "us", [1], goal=2), Row("b", "us", [3], goal=2), Row("c", "us", [9])
+        self.assertEqual(rows.verdict([met, missed, none]), "3 rows; goals missed: b")
+        self.assertEqual(rows.verdict([met]), "1 row; goals missed: none")
+
     def test_table_has_the_figures(self):
         text = rows.table([Row("slow.one", "us", [30.0], [100.0], "sink", goal=0.2)])
         for part in ("slow.one", "30 us", "100 sink", "0.30 x", "at most 0.20 x", "NO"):

@@ -10,7 +10,8 @@ extension Program {
       devices with the same tokens.
       """,
       """
-      At the end it prints one JSON object: devices, registered, connected (now), connecting (now), received, \
+      At the end it prints one JSON object: devices, registered, subscribed (to all channels of --channel, which the \
+      service confirmed), connected (now), connecting (now), received, \
       acknowledged, duplicates, handshakes (that led to a connection), resumed (handshakes that resumed a session), \
       disconnections (connections that ended), failures (failed attempts), and latency: count, p50_us and so on, from \
       the "sent_ns" in a payload of `push` to its receipt. --status keeps a file with this object up to date. SIGUSR1 \
@@ -28,6 +29,10 @@ extension Program {
       (
         "A thousand devices",
         "apus-bench fleet --devices 1000 --connect 127.0.0.1:5223 --print-tokens tokens"
+      ),
+      (
+        "A thousand devices that follow a channel",
+        "apus-bench fleet --devices 1000 --connect 127.0.0.1:5223 --channel AQIDBAUGBwgJCgsMDQ4PEA=="
       ),
       (
         "Forty thousand devices, which reconnect within ten seconds of a restart",
@@ -99,11 +104,17 @@ extension BenchOptions {
   package static let misbehaviour = ofFleet(
     "--misbehave", .choice("HOW", Misbehaviour.allCases.map { ($0.rawValue, $0) }),
     note: "not at all", "How the devices misbehave.")
+  package static let liveActivities = ofFleet(
+    "--live-activities", .flag,
+    "The devices also register the app's topic for Live Activities, on which broadcasts come.")
+  package static let subscriptions = ofFleet(
+    "--channel", .channelID, repeats: true,
+    "Subscribe each device to this channel of the app. May be repeated; implies --live-activities.")
 
   static let ofFleet: [OptionDescription] = [
     devices.description, fleetSource.description, processes.description,
     exitAfterRegistration.description, atOnce.description, reconnect.description,
     keepAlive.description, fleetResumes.description, status.description,
-    misbehaviour.description,
+    misbehaviour.description, liveActivities.description, subscriptions.description,
   ]
 }

@@ -60,6 +60,9 @@ extension BenchOptions {
   package static let pushPriority = ofPush(
     "--priority", .priority, default: "10",
     "10 delivers at once, 5 saves battery, 1 does not wake the device.")
+  package static let pushChannel = ofPush(
+    "--channel", .channelID, note: "the devices of --tokens",
+    "Send broadcasts to this channel of the app instead of pushes to devices.")
   package static let openPushes = ofPush(
     "--capacity", .integer("N", 1...1_000_000),
     note: "8192, or the pushes of 10 seconds if that is more",
@@ -73,6 +76,6 @@ extension BenchOptions {
     pushTarget.description, pushConnections.description, pushAuthority.description,
     pushKey.description, pushKeyID.description, pushTeam.description, rate.description,
     pushSeconds.description, pushPayloadBytes.description, pushPriority.description,
-    openPushes.description, pushJSON.description,
+    pushChannel.description, openPushes.description, pushJSON.description,
   ]
 }

@@ -41,6 +41,9 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
   private let settings: FleetSettings
   private let sources: [SocketAddress]
   private let topic: TopicHash
+  private let topics: CourierTopics
+  /// What each device subscribes to; nil for nothing.
+  private let subscriptions: CourierSubscriptions?
   private var counts = FleetStatus()
   /// The count of received notifications at the last sum of duplicates.
   private var countedAtReceived: UInt64 = 0
@@ -49,6 +52,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
   private var started = 0
   private var stopped = 0
   private var reportedDisconnections = 0
+  private var isRegistered = false
   private var isStopping = false
 
   /// Maximum number of reported connection losses.
@@ -63,6 +67,10 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     self.sources = sources
     let name = Array(settings.topic.utf8)
     topic = TopicHash(of: name.span)
+    let activities = Array("\(settings.topic)\(TopicSuffix.liveActivity.text)".utf8)
+    topics = CourierTopics(
+      enabled: settings.hasActivities ? [topic, TopicHash(of: activities.span)] : [topic])
+    subscriptions = settings.subscriptions(topic: activities)
     shared = DeviceLoop(loop: loop)
     tokens = TokenBook(deviceCount: settings.numbers.count)
     counts[.devices] = UInt64(settings.numbers.count)
@@ -81,8 +89,9 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     let device = DeviceConnection(
       shared: shared, configuration: adapted(configuration, index, seed), tag: index, seed: seed,
       delegate: self)
-    device.setTopics(CourierTopics(enabled: [topic]))
+    device.setTopics(topics)
     _ = device.requestToken(topic)
+    if let subscriptions { _ = device.subscribe(subscriptions) }
     members.append(Member(device: device))
   }
 
@@ -170,7 +179,31 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     }
     guard tokens.add(token, of: connection.tag) else { return }
     counts[.registered] += 1
-    if tokens.isComplete { finishRegistration() } else { start() }
+    start()
+    finishRegistrationIfComplete()
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, confirmed confirmation: CourierChannelConfirmation
+  ) {
+    guard !isStopping else { return }
+    guard confirmation.status == .applied else {
+      failure = CommandFailure(
+        .failed, "a subscription was refused with status \(confirmation.status.rawValue)",
+        remedy: "Is it a channel of the app, in the environment of the listener?")
+      return stop()
+    }
+    counts[.subscribed] += 1
+    finishRegistrationIfComplete()
+  }
+
+  /// Every device has its token, and its subscriptions.
+  private func finishRegistrationIfComplete() {
+    guard !isRegistered, tokens.isComplete,
+      subscriptions == nil || counts[.subscribed] == counts[.devices]
+    else { return }
+    isRegistered = true
+    finishRegistration()
   }
 
   private func finishRegistration() {

@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusLoop
 import ApusModel
+import ApusWire
 import Glibc
 
 /// The settings of a fleet, or of a part of it in a child process.
@@ -18,6 +19,10 @@ struct FleetSettings {
   var resumes: Bool
   var statusPath: String?
   var misbehaviour: Misbehaviour?
+  /// Whether the devices have the topic for Live Activities too.
+  var hasActivities: Bool
+  /// The ids of the channels that each device subscribes to, as text.
+  var channels: [String]
   var processCount: Int
 
   /// Descriptors of a process besides those of devices.
@@ -40,6 +45,8 @@ struct FleetSettings {
     resumes = invocation.value(BenchOptions.fleetResumes)
     statusPath = invocation[BenchOptions.status]
     misbehaviour = invocation[BenchOptions.misbehaviour]
+    channels = invocation.all(BenchOptions.subscriptions)
+    hasActivities = invocation.isOn(BenchOptions.liveActivities) || !channels.isEmpty
     processCount = min(invocation.value(BenchOptions.processes), numbers.count)
     try check(invocation)
   }
@@ -60,6 +67,11 @@ struct FleetSettings {
         about: BenchOptions.devices,
         "too few source addresses (\(sourceCount)) for the ports of \(numbers.count) devices",
         remedy: "Give \(needed) of --source, such as 127.0.0.2.")
+    }
+    if misbehaviour != nil, misbehaviour != .die, hasActivities {
+      throw invocation.failure(
+        about: BenchOptions.misbehaviour, "only well-behaved devices have Live Activities",
+        remedy: "Leave out --live-activities and --channel.")
     }
     _ = try sourceAddresses(invocation)
     _ = try serviceAddress(invocation)
@@ -82,6 +94,17 @@ struct FleetSettings {
       }
     }
     return addresses
+  }
+
+  /// What each device subscribes to; nil for nothing.
+  ///
+  /// - Parameter topic: The app's topic for Live Activities.
+  func subscriptions(topic: [UInt8]) -> CourierSubscriptions? {
+    guard !channels.isEmpty else { return nil }
+    let marks = channels.compactMap { Base64.decode($0.utf8.span) }.map {
+      CourierChannelMark(id: $0)
+    }
+    return CourierSubscriptions(topics: [CourierChannelTopic(topic: topic, subscribed: marks)])
   }
 
   // MARK: Parts
@@ -118,6 +141,8 @@ struct FleetSettings {
       arguments += ["--reconnect-milliseconds", "\(reconnectMilliseconds)"]
     }
     if let statusPath { arguments += ["--status", statusPath] }
+    if hasActivities { arguments.append("--live-activities") }
+    for channel in channels { arguments += ["--channel", channel] }
     if let misbehaviour { arguments += ["--misbehave", misbehaviour.rawValue] }
     return arguments
   }

@@ -9,6 +9,8 @@ struct FleetStatus: Sendable, Equatable {
     case devices
     /// Devices whose token is known.
     case registered
+    /// Devices whose subscriptions the service confirmed.
+    case subscribed
     /// Devices that are currently connected.
     case connected
     case received

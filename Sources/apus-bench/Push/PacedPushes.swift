@@ -2,7 +2,7 @@ import ApusClient
 import ApusModel
 import Synchronization
 
-/// Pushes to the tokens in turn, each returned when it is due.
+/// Pushes to the tokens in turn, or broadcasts to the request's channel; each returned when it is due.
 ///
 /// The id of a push contains its due time, so that the reader of the outcome needs no shared state.
 struct PacedPushes: AsyncSequence, Sendable {
@@ -10,6 +10,7 @@ struct PacedPushes: AsyncSequence, Sendable {
 
   let timetable: Timetable
   let request: PushRequest
+  /// Empty for broadcasts.
   let tokens: [String]
   let payload: TimedPayload
   let end: PushEnd
@@ -60,8 +61,10 @@ struct PacedPushes: AsyncSequence, Sendable {
 
     private mutating func make(dueNanoseconds: UInt64) -> PushRequest {
       pushes.payload.set(dueNanoseconds, in: &request.payload)
-      request.token = pushes.tokens[tokenIndex]
-      tokenIndex = tokenIndex + 1 == pushes.tokens.count ? 0 : tokenIndex + 1
+      if !pushes.tokens.isEmpty {
+        request.token = pushes.tokens[tokenIndex]
+        tokenIndex = tokenIndex + 1 == pushes.tokens.count ? 0 : tokenIndex + 1
+      }
       request.id = PacedPushes.id(dueNanoseconds: dueNanoseconds, index: index, run: run)
       index += 1
       return request

@@ -32,19 +32,39 @@ final class PushCommand: Sendable {
     // Rejections are counted and not retried, because retries would exceed the rate.
     configuration.retriesRefusals = false
     self.configuration = configuration
-    tokens = try readTokens(try invocation.require(BenchOptions.tokens)).map(\.hex)
     payload = TimedPayload(byteCount: invocation.value(BenchOptions.pushPayloadBytes))
-    var request = PushRequest(
-      token: tokens[0], topic: invocation.value(BenchOptions.topic), payload: payload.bytes)
-    request.priority = invocation.value(BenchOptions.pushPriority)
-    request.expirationSeconds = invocation.value(BenchOptions.expiration).seconds(
-      now: Int64(time(nil)))
-    self.request = request
+    (request, tokens) = try Self.recipients(invocation, payload)
     rate = UInt64(try invocation.require(BenchOptions.rate))
     seconds = UInt64(try invocation.require(BenchOptions.pushSeconds))
     capacity =
       invocation[BenchOptions.openPushes]
       ?? Int(min(max(8192, rate * Self.openSeconds), 1_000_000))
+  }
+
+  /// The push without its time, and the device tokens to which it goes in turn; none for broadcasts.
+  static func recipients(
+    _ invocation: Invocation, _ payload: TimedPayload
+  ) throws(CommandFailure) -> (PushRequest, [String]) {
+    let topic = invocation.value(BenchOptions.topic)
+    let expirationSeconds = invocation.value(BenchOptions.expiration).seconds(
+      now: Int64(time(nil)))
+    var request: PushRequest
+    var tokens: [String] = []
+    if let channel = invocation[BenchOptions.pushChannel].flatMap(BroadcastChannel.ID.init) {
+      guard !invocation.isGiven(BenchOptions.tokens) else {
+        throw invocation.failure(
+          about: BenchOptions.pushChannel, "it cannot be combined with --tokens",
+          remedy: "Give one of them.")
+      }
+      request = PushRequest(
+        channel: channel, app: topic, payload: payload.bytes, expirationSeconds: expirationSeconds)
+    } else {
+      tokens = try readTokens(try invocation.require(BenchOptions.tokens)).map(\.hex)
+      request = PushRequest(token: tokens[0], topic: topic, payload: payload.bytes)
+      request.expirationSeconds = expirationSeconds
+    }
+    request.priority = invocation.value(BenchOptions.pushPriority)
+    return (request, tokens)
   }
 
   func run() throws(CommandFailure) {
@@ -77,8 +97,8 @@ final class PushCommand: Sendable {
 
   /// Opens the first connection before the clock starts, with a push to an invalid token, which is rejected.
   private func connect(_ client: APNSClient) async throws(CommandFailure) {
-    var probe = request
-    probe.token = String(repeating: "0", count: 64)
+    let probe = PushRequest(
+      token: String(repeating: "0", count: 64), topic: request.topic, payload: payload.bytes)
     let outcome: SendOutcome
     do throws(PushRequestError) { outcome = try await client.send(probe) } catch {
       throw CommandFailure(.usage, "\(error)")
