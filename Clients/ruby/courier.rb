@@ -8,7 +8,7 @@ class Courier
   Refused = Class.new(StandardError) # Waiting does not help.
   LOST = [Ended, IOError, SocketError, SystemCallError, Timeout::Error, SSL::SSLError].freeze
   # The commands that a device reads, with the fields that each must have.
-  NEEDED = { 0x08 => [1, 4, 5, 6, 8, 10], 0x0a => [1, 2, 3, 4], 0x0d => [], 0x12 => [1, 3], 0x80 => [],
+  NEEDED = { 0x08 => [1, 4, 5, 6, 8, 10], 0x0a => [1, 2, 3, 4], 0x0d => [], 0x12 => [1, 3], 0x1d => [1, 4], 0x80 => [],
              0x82 => [0x40], 0x84 => [0x40], 0x85 => [0x44] }.freeze
 
   # `identity` is the file with the device's key and, once it has them, its certificates.

@@ -36,7 +36,27 @@ struct apus_notification {
   int push_type;  // -1: unknown
   const uint8_t *collapse_id;  // NULL: none
   size_t collapse_id_length;
+  const uint8_t *channel;  // the id of the channel that it came over; NULL: none
+  size_t channel_length;
 };
+
+// A channel that the device is subscribed to.
+struct apus_subscription {
+  const char *topic;  // without a zero at its end
+  size_t topic_length;
+  const uint8_t *channel;
+  size_t channel_length;
+};
+
+// All subscriptions of the device, in the bytes in which they came.
+struct apus_subscriptions {
+  const uint8_t *start;
+  size_t length;
+};
+
+// The next subscription. `*place` begins with 0. False at the end.
+bool apus_next_subscription(
+    const struct apus_subscriptions *subscriptions, size_t *place, struct apus_subscription *subscription);
 
 // Why a connection ended, or was not made.
 enum apus_end {

@@ -34,6 +34,7 @@ class VectorTests(unittest.TestCase):
         0x08: {"status": 1, "token": 3, "serverMilliseconds": 10, "explanation": 0x40},
         0x0A: {"topic": 2, "payload": 3, "messageID": 4, "expirySeconds": 5, "sentNanoseconds": 6},
         0x12: {"status": 1, "token": 2, "topic": 3},
+        0x1D: {"index": 1, "token": 3, "status": 4},
         0x80: {"reason": 0x40, "reconnectMilliseconds": 0x41},
         0x82: {"status": 0x40, "reason": 0x41, "text": 0x42, "certificates": 0x43, "retrySeconds": 0x44},
         0x85: {"withinSeconds": 0x44},

@@ -3,6 +3,7 @@
 `enrol` gets a certificate, `Client` stays connected and receives notifications.
 """
 
+from .channels import Subscription, SubscriptionStatus
 from .client import Client, Refused, TokenRefused
 from .connection import CertificateRejected, Ended, Service
 from .enrolment import EnrolmentRefused, Reason, enrol
@@ -12,5 +13,5 @@ from .notification import Notification
 
 __all__ = [
     "CertificateRejected", "Client", "Ended", "EnrolmentRefused", "Identity", "Notification", "PushType", "Reason",
-    "Refused", "Service", "State", "Status", "TokenRefused", "Topics", "enrol",
+    "Refused", "Service", "State", "Status", "Subscription", "SubscriptionStatus", "TokenRefused", "Topics", "enrol",
 ]
