@@ -6,7 +6,7 @@ import re
 import sys
 import unittest
 
-from apus_device import Subscription, frames, messages
+from apus_device import Subscription, channels, frames, messages
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from testing import octets, vectors
@@ -107,9 +107,10 @@ class Encoding(unittest.TestCase):
             case "setState" if facts.get("interval") == 0x7FFFFFFF:
                 return messages.set_state(facts["state"])
             case "channelRequest":
-                return messages.channel_request(
-                    octets_of("token"), facts["index"], subscriptions(facts.get("subscribed", "")),
-                    subscriptions(facts.get("unsubscribed", "")), "replaces" in facts)
+                change = channels.encode(
+                    subscriptions(facts.get("subscribed", "")), subscriptions(facts.get("unsubscribed", "")),
+                    "replaces" in facts)
+                return messages.channel_request(octets_of("token"), facts["index"], change)
             case "enrolmentRequest":
                 request = octets_of("certificateRequest")
                 tags = facts.get("tags", "").split()

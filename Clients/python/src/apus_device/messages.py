@@ -103,11 +103,8 @@ def set_state(state: int) -> bytes:
     return encode(0x14, [(1, bytes([state])), (2, (0x7FFFFFFF).to_bytes(4, "big"))])
 
 
-def channel_request(
-    token: bytes | None, index: int, subscribed: Iterable[Subscription] = (),
-    unsubscribed: Iterable[Subscription] = (), replaces: bool = False,
-) -> bytes:
-    fields = [(1, index.to_bytes(4, "big")), (2, channels.encode(subscribed, unsubscribed, replaces))]
+def channel_request(token: bytes | None, index: int, subscriptions: bytes) -> bytes:
+    fields = [(1, index.to_bytes(4, "big")), (2, subscriptions)]
     return encode(0x1D, fields if token is None else [*fields, (3, token)])
 
 
