@@ -66,6 +66,15 @@ enum apus_end {
   APUS_END_CERTIFICATE,  // revoked, expired, or of an unknown authority: enrol again
 };
 
+// How a change of subscriptions ended, section 6. Unless it is unavailable, what could be applied was.
+enum apus_change_status {
+  APUS_APPLIED = 0,
+  APUS_UNKNOWN_TOPIC = 1,  // or not among the device's topics
+  APUS_UNKNOWN_CHANNEL = 2,
+  APUS_TOO_MANY = 3,
+  APUS_UNAVAILABLE = 4,  // try again later
+};
+
 struct apus_events {
   // Return the status to acknowledge the notification at once; -1: later, with `apus_acknowledge`. One that came twice
   // is shown once.
@@ -74,6 +83,9 @@ struct apus_events {
   void (*token)(void *context, const uint8_t *topic, const uint8_t *token);
   // Store it, and give it in the next configuration; NULL: forget it.
   void (*base_token)(void *context, const uint8_t *token);
+  // The service has stored a change, or answers for the list: all subscriptions of the device. May be NULL.
+  void (*subscriptions)(
+      void *context, uint32_t change, enum apus_change_status status, const struct apus_subscriptions *all);
   // The identity file has a new certificate.
   void (*renewed)(void *context);
   // The text is for people and logs.
@@ -115,6 +127,15 @@ void apus_acknowledge(
     struct apus_device *device, uint32_t message_id, uint64_t accepted_nanoseconds, enum apus_status status);
 void apus_request_token(struct apus_device *device, const char *topic);
 void apus_set_power(struct apus_device *device, enum apus_power power);
+
+// Subscriptions to channels. The topic is the app's for Live Activities, BUNDLE.push-type.liveactivity, and one of the
+// device's topics; the channel's id is in bytes, not base64. Subscriptions stay until they are ended. One change at a
+// time: each connection asks for it until the service has confirmed it. Returns the number that `subscriptions`
+// repeats; 0 if another change is under way, or topic and id together have more than 200 bytes.
+uint32_t apus_subscribe(struct apus_device *device, const char *topic, const uint8_t *channel, size_t length);
+uint32_t apus_unsubscribe(struct apus_device *device, const char *topic, const uint8_t *channel, size_t length);
+// Asks for the list, which changes nothing.
+uint32_t apus_list_subscriptions(struct apus_device *device);
 
 void apus_topic(const char *topic, uint8_t hash[APUS_TOPIC_BYTES]);
 

@@ -141,7 +141,7 @@ static size_t field_length(size_t length) { return 1 + varint_length(length) + l
 size_t apus_encode_change(const struct apus_change *change, uint8_t *memory, size_t room) {
   size_t name = change->topic != NULL ? strlen(change->topic) : 0;
   size_t mark = field_length(change->channel_length), topic = field_length(name) + field_length(mark);
-  size_t needed = 2 + (change->topic != NULL ? field_length(topic) : 0) + (change->replaces ? 2 : 0);
+  size_t needed = 2 + (change->topic != NULL ? field_length(topic) : 0);
   if (name > room || change->channel_length > room || needed > room) return 0;
   uint8_t *output = memory;
   *output++ = 1 << 3;
@@ -151,10 +151,6 @@ size_t apus_encode_change(const struct apus_change *change, uint8_t *memory, siz
     output = put_bytes(output, 1, change->topic, name);
     output = put_header(output, change->unsubscribes ? 3 : 2, mark);
     output = put_bytes(output, 1, change->channel, change->channel_length);
-  }
-  if (change->replaces) {
-    *output++ = 3 << 3;
-    *output++ = 1;
   }
   return (size_t)(output - memory);
 }

@@ -17,7 +17,6 @@ struct apus_change {
   const uint8_t *channel;
   size_t channel_length;
   bool unsubscribes;
-  bool replaces;
 };
 
 // Writes a message `Subscriptions` with at most one channel. Returns its length; 0 if it does not fit.
