@@ -11,11 +11,13 @@ import ssl
 import subprocess
 import tempfile
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 #: The service's program; without it, tests that need a service are skipped.
 APUS = os.environ.get("APUS")
 TOPIC = "com.example.app"
+LIVE_TOPIC = f"{TOPIC}.push-type.liveactivity"
 DIALECT = "apus-courier/1"
 OTHER_LISTENERS = ["http2-development", "courier-development", "gateway", "gateway-development", "feedback",
                    "feedback-development"]
@@ -50,7 +52,7 @@ class ServiceTests:
         self.folder = pathlib.Path(folder.name)
         self.data = self.folder / "data"
         self.authority = self.apus("init", "--name", "localhost", "--topic", TOPIC)["authority_file"]
-        self.http2, self.courier = free_port(), free_port()
+        self.http2, self.courier, self.channels = free_port(), free_port(), free_port()
         self.start()
 
     def apus(self, *arguments):
@@ -65,7 +67,8 @@ class ServiceTests:
         self.addCleanup(log.close)
         self.process = subprocess.Popen(
             [APUS, "serve", "--data", self.data, "--json", "--http2-listen", f"127.0.0.1:{self.http2}",
-             "--courier-listen", f"127.0.0.1:{self.courier}", *(f"--{name}-listen=off" for name in OTHER_LISTENERS)],
+             "--courier-listen", f"127.0.0.1:{self.courier}", "--channels-listen", f"127.0.0.1:{self.channels}",
+             *(f"--{name}-listen=off" for name in OTHER_LISTENERS)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
         self.addCleanup(self.stop)
         self.assertIn("ready", self.process.stdout.readline())
@@ -78,6 +81,23 @@ class ServiceTests:
     def push(self, token, text, *options):
         return self.apus(
             "send", "--to", f"localhost:{self.http2}", "--token", token, "--topic", TOPIC, "--alert", text, *options)
+
+    def create_channel(self):
+        """The id of a new channel, in base64, and what else a test of channels needs."""
+        self.apus("app", "--change", TOPIC, "--broadcast", "on")
+        for _ in range(50):
+            run = subprocess.run([APUS, "channel", "create", "--topic", TOPIC, "--data", self.data],
+                                 capture_output=True, text=True, timeout=60)
+            if run.returncode == 0:
+                return run.stdout.strip()
+            time.sleep(0.1)  # The service reads the directory within a second.
+        self.fail(run.stdout + run.stderr)
+
+    def broadcast(self, channel, number, expiration="0"):
+        payload = {"aps": {"timestamp": 1700000000, "event": "update", "content-state": {"number": number}}}
+        return self.apus(
+            "send", "--to", f"localhost:{self.http2}", "--channel", channel, "--topic", TOPIC, "--payload",
+            json.dumps(payload), "--expiration", expiration)
 
     def retire(self, device):
         subprocess.run(

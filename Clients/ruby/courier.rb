@@ -1,5 +1,6 @@
 #!/usr/bin/env ruby
-# A device of the Apus push notification service. As a program: courier.rb HOST PORT AUTHORITY IDENTITY TOPIC [CODE]
+# A device of the Apus push notification service. As a program:
+# courier.rb HOST PORT AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]], with `-` for no code
 %w[digest json openssl socket timeout].each { |library| require library }
 
 class Courier
@@ -8,15 +9,26 @@ class Courier
   Refused = Class.new(StandardError) # Waiting does not help.
   LOST = [Ended, IOError, SocketError, SystemCallError, Timeout::Error, SSL::SSLError].freeze
   # The commands that a device reads, with the fields that each must have.
-  NEEDED = { 0x08 => [1, 4, 5, 6, 8, 10], 0x0a => [1, 2, 3, 4], 0x0d => [], 0x12 => [1, 3], 0x80 => [],
+  NEEDED = { 0x08 => [1, 4, 5, 6, 8, 10], 0x0a => [1, 2, 3, 4], 0x0d => [], 0x12 => [1, 3], 0x1d => [1, 4], 0x80 => [],
              0x82 => [0x40], 0x84 => [0x40], 0x85 => [0x44] }.freeze
 
   # `identity` is the file with the device's key and, once it has them, its certificates.
   def initialize(host, port, authority, identity, topics, code: nil, keep_alive: 900)
     @host, @port, @authority, @identity, @code, @keep_alive = host, port, authority, identity, code, keep_alive
+    @changes, @index = [], 0
     @topics, @tokens, @backoff = topics.to_h { |topic| [Digest::SHA1.digest(topic), topic] }, {}, 1
     replace(identity, PKey::EC.generate("prime256v1").private_to_pem) unless File.exist?(identity)
     @state = File.exist?("#{identity}.state") ? JSON.parse(File.read("#{identity}.state")) : { "seen" => [] }
+  end
+
+  # Subscribes to channels and ends subscriptions: ids in base64, by topic for Live Activities. Without any it asks for
+  # the list. A :subscriptions event follows, when the service has stored it. Before `run`, or in its block.
+  def change(subscribe: {}, unsubscribe: {})
+    topics = (subscribe.keys | unsubscribe.keys).map do |topic|
+      part(2, part(1, topic) + marks(2, subscribe[topic]) + marks(3, unsubscribe[topic]))
+    end
+    @changes << "\x08\1".b + topics.join
+    ask if @accepted && @changes.one?
   end
 
   # Yields events until the service refuses the device. A notification is acknowledged when the block has returned.
@@ -30,6 +42,7 @@ class Courier
       @backoff = 1 if @accepted && now - @accepted >= 30
       seconds = @wait || rand(@backoff / 2.0..@backoff)
       @backoff = @wait ? 1 : [@backoff * 2, 300].min
+      @accepted = nil
       yield :ended, { reason: e.message, seconds: }
       sleep seconds
     end
@@ -93,12 +106,14 @@ class Courier
     raise Ended, "no answer" unless command == 0x08
     keep("token" => (fields[3]&.unpack1("H*") || @state["token"] if number(fields[1]) == 0))
     raise fields[0x40] ? Refused : Ended, text(fields[0x40] || "refused") unless token
-    @accepted, @offset = now, number(fields[10]) / 1000.0 - now # To the service's clock.
+    @offset = number(fields[10]) / 1000.0 - now # To the service's clock.
     third = (certificate.not_after - certificate.not_before) / 3
     @renewal = certificate.not_after.to_f - @offset - rand(third / 2..third)
     write(0x09, 1 => token, 2 => @topics.keys.join)
     write(0x14, 1 => "\1", 2 => "\x7f\xff\xff\xff")
     (@topics.keys - @tokens.keys).each { |topic| write(0x11, 1 => token, 2 => topic, 3 => "\0\0") }
+    @accepted = now
+    ask if @changes.any?
     loop { attend(&block) }
   end
 
@@ -115,6 +130,7 @@ class Courier
     when 0x08 then raise Ended, "second connect response"
     when 0x0a then show(fields, &block)
     when 0x12 then yield :token, { topic: @topics[fields[3]], token: @tokens[fields[3]] = fields[2].to_s.unpack1("H*") }
+    when 0x1d then confirm(fields, &block)
     when 0x84 then install(fields[0x43]) ? yield(:renewed) : @renewal = now + (number(fields[0x44]) || 3600)
     when 0x85 then @renewal = now + rand(0..number(fields[0x44]).to_f)
     end
@@ -126,12 +142,49 @@ class Courier
     is_seen = seen.any? { |*one, other| one == key || (flags & 4 != 0 && other == identity) }
     is_expired = fields[5] && number(fields[5]) <= now + @offset
     unless is_seen || is_expired
-      yield :notification, { topic: @topics[fields[2]], payload: JSON.parse(fields[3]), stored: flags.odd? }
+      yield :notification, { topic: @topics[fields[2]], payload: JSON.parse(fields[3]), stored: flags.odd?,
+                            channel: base64(parts(fields[29])[1].last) }
       keep("seen" => seen.push([*key, identity]).last(512))
     end
     write(0x0b, 1 => token, 4 => fields[4], 8 => is_expired && !is_seen ? "\3" : "\0") # Rejected or taken.
   end
 
+  def confirm(fields)
+    return unless @changes.any? && number(fields[1]) == @index
+    @changes.shift
+    ask if @changes.any?
+    lists = parts(fields[2])[2].map { |topic| parts(topic) }
+    channels = lists.to_h { |one| [text(one[1].last), one[2].map { |mark| base64(parts(mark)[1].last) }] }
+    yield :subscriptions, { status: number(fields[4]), channels: }
+  end
+
+  # One change at a time; each connection asks for the one that is not confirmed.
+  def ask = write(0x1d, 1 => [@index += 1].pack("N"), 2 => @changes.first, 3 => token)
+
+  # The values that hold bytes of a message of Protocol Buffers, by the numbers of their fields.
+  def parts(message)
+    bytes, found = message.to_s.b, Hash.new { [] }
+    until bytes.empty?
+      tag = take(bytes)
+      case tag & 7
+      when 0 then take(bytes)
+      when 1, 5 then bytes.slice!(0, tag & 7 == 1 ? 8 : 4)
+      when 2 then found[tag >> 3] += [bytes.slice!(0, take(bytes))]
+      else raise Ended, "malformed message"
+      end
+    end
+    found
+  end
+
+  def take(bytes, shift = 0)
+    byte = bytes.slice!(0)&.ord or raise Ended, "malformed message"
+    (byte & 127) << shift | (byte < 128 ? 0 : take(bytes, shift + 7))
+  end
+
+  def varint(number) = number < 128 ? number.chr : (number & 127 | 128).chr + varint(number >> 7)
+  def part(field, value) = varint(field << 3 | 2) + varint(value.bytesize) + value.b
+  def marks(field, ids) = [*ids].map { |id| part(field, part(1, id.unpack1("m0"))) }.join
+  def base64(bytes) = bytes && [bytes].pack("m0")
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   def number(bytes) = bytes&.unpack1("H*")&.hex
   def text(bytes) = bytes.to_s.dup.force_encoding("UTF-8")
@@ -144,6 +197,9 @@ end
 
 if $PROGRAM_NAME == __FILE__
   $stdout.sync = true
-  *service, topic, code = ARGV.values_at(0..5)
-  Courier.new(*service, [topic], code:).run { |event, facts| puts JSON.generate({ event:, **facts.to_h }) }
+  *service, topic, code, channel = ARGV.values_at(0..6)
+  live = "#{topic}.push-type.liveactivity"
+  device = Courier.new(*service, [topic, *(live if channel)], code: (code unless code == "-"))
+  device.change(subscribe: { live => [channel] }) if channel
+  device.run { |event, facts| puts JSON.generate({ event:, **facts.to_h }) }
 end

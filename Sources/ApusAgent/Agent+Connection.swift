@@ -75,7 +75,7 @@ extension Agent: DeviceConnectionDelegate, DispatcherHost {
 
   package func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict {
     guard let topic = names[notification.topic] else { return .decline }
     return dispatcher.receive(

@@ -132,6 +132,52 @@ public final class PushDevice: Sendable {
     }
   }
 
+  /// Subscribes the device to a channel: it gets what providers broadcast on it, and at once the newest broadcast that
+  /// the channel keeps.
+  ///
+  /// Returns once the service has stored it. Waits for a connection without limit; cancel the task to end the wait: the
+  /// change may then be applied or not. The subscription stays, over connections and restarts of both sides, until it
+  /// is ended or the channel is deleted; subscribing again has no effect.
+  ///
+  /// - Parameters:
+  ///   - channel: The id in base64.
+  ///   - topic: The app's topic for Live Activities, such as `com.example.app.push-type.liveactivity`, which the device
+  ///     must list in `DeviceTopics`.
+  /// - Throws: `DeviceError`: `unknownTopic`, `unknownChannel`, `tooManySubscriptions`, `unavailable`, or as
+  ///   `token(for:)`; `CancellationError`.
+  public func subscribe(to channel: String, of topic: String) async throws {
+    _ = try await change(.init(subscribed: [ChannelSubscription(to: channel, of: topic)]))
+  }
+
+  /// Ends a subscription; one that does not exist is no error. Otherwise as `subscribe(to:of:)`.
+  public func unsubscribe(from channel: String, of topic: String) async throws {
+    _ = try await change(.init(unsubscribed: [ChannelSubscription(to: channel, of: topic)]))
+  }
+
+  /// Replaces all subscriptions of the device. Otherwise as `subscribe(to:of:)`; after an error other than
+  /// `unavailable` it has those that could be applied, and no others.
+  public func setSubscriptions(_ subscriptions: [ChannelSubscription]) async throws {
+    _ = try await change(.init(subscribed: subscriptions, replaces: true))
+  }
+
+  /// All subscriptions of the device in its environment, as the service has them. Waits as `subscribe(to:of:)`.
+  public func subscriptions() async throws -> [ChannelSubscription] {
+    try await change(.init())
+  }
+
+  private func change(_ change: ChannelChange) async throws -> [ChannelSubscription] {
+    try requireRunning()
+    let message = try change.message()
+    let ticket = ChannelTicket()
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        loop.perform { [core] in core.change(message, ticket, continuation) }
+      }
+    } onCancel: {
+      loop.perform { [core] in core.cancel(ticket) }
+    }
+  }
+
   /// Replaces the topics.
   public func setTopics(_ topics: DeviceTopics) throws {
     try Self.check(topics)

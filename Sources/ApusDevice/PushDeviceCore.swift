@@ -19,6 +19,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
   /// The names for the hashes of all topics that were listed or requested.
   private var names: [TopicHash: String] = [:]
   private var waiting: [TopicHash: [(request: TokenRequest, continuation: TokenContinuation)]] = [:]
+  private var channels = ChannelWaiters()
   private var whenStopped: [() -> Void] = []
   private var isOver = false
 
@@ -91,6 +92,38 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
     }
   }
 
+  // MARK: Channels
+
+  func change(
+    _ change: CourierSubscriptions, _ ticket: ChannelTicket,
+    _ continuation: ChannelWaiters.Continuation
+  ) {
+    guard !isOver else { return continuation.resume(throwing: PushDevice.stopped) }
+    guard !ticket.isCancelled else { return continuation.resume(throwing: CancellationError()) }
+    guard channels.add(change, ticket, continuation) else {
+      return continuation.resume(
+        throwing: DeviceError(.tooManyRequests, "too many changes of subscriptions are pending"))
+    }
+    sendNextChange()
+  }
+
+  func cancel(_ ticket: ChannelTicket) {
+    // The cancellation may arrive before the request, or after its answer.
+    ticket.isCancelled = true
+    channels.cancel(ticket)
+  }
+
+  private func sendNextChange() {
+    channels.sendNext { connection?.subscribe($0) }
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, confirmed confirmation: CourierChannelConfirmation
+  ) {
+    channels.confirm(confirmation)
+    sendNextChange()
+  }
+
   func stop(_ completion: @escaping () -> Void) {
     guard let connection, !isOver else { return completion() }
     whenStopped.append(completion)
@@ -114,6 +147,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
   }
 
   private func failRequests(_ error: DeviceError) {
+    channels.fail(error)
     let requests = waiting.values.joined()
     waiting = [:]
     for (_, continuation) in requests { continuation.resume(throwing: error) }
@@ -142,11 +176,13 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
 
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict {
     let received = ReceivedNotification(
       notification, topic: names[notification.topic] ?? notification.topic.hex,
-      payload: payload.copied(), collapseID: collapseID.isEmpty ? nil : collapseID.text)
+      payload: payload.copied(), collapseID: collapseID.isEmpty ? nil : collapseID.text,
+      channel: channelID.isEmpty
+        ? nil : String(decoding: Base64.encode(channelID), as: UTF8.self))
     guard case .enqueued = notifications.yield(received) else { return .decline }
     return acknowledgesAutomatically ? .acknowledge : .hold
   }

@@ -6,7 +6,7 @@ public struct ReceivedNotification: Sendable, Hashable {
   /// The topic, such as `com.example.app`. For a topic that the device never listed: the 40 hexadecimal digits of its
   /// SHA-1.
   public let topic: String
-  /// The token that the provider addressed.
+  /// The token that the provider addressed; of a broadcast, the base token of the connection.
   public let token: DeviceToken
   /// `apns-id`. Nil if the service does not send it.
   public let apnsID: NotificationID?
@@ -24,10 +24,15 @@ public struct ReceivedNotification: Sendable, Hashable {
   public let isFromStorage: Bool
   /// Notifications with the same id replace each other on the screen.
   public let collapseID: String?
+  /// The id, in base64, of the channel that it was broadcast on; nil if it was sent to this device.
+  public let channel: String?
   /// The service's id for it until it is acknowledged.
   package let messageID: UInt32
 
-  init(_ fields: CourierNotification, topic: String, payload: [UInt8], collapseID: String?) {
+  init(
+    _ fields: CourierNotification, topic: String, payload: [UInt8], collapseID: String?,
+    channel: String? = nil
+  ) {
     self.topic = topic
     token = fields.token
     apnsID = fields.id
@@ -38,6 +43,7 @@ public struct ReceivedNotification: Sendable, Hashable {
     sentMilliseconds = fields.sentNanoseconds.map { Int64($0 / 1_000_000) }
     isFromStorage = fields.storage.contains(.fromStorage)
     self.collapseID = collapseID
+    self.channel = channel
     messageID = fields.messageID
   }
 }
@@ -51,6 +57,7 @@ extension ReceivedNotification: CustomStringConvertible {
     if let priority { text += ", priority \(priority.rawValue)" }
     if let expirationSeconds { text += ", expiration \(expirationSeconds)" }
     if let collapseID { text += ", collapse id \"\(collapseID)\"" }
+    if let channel { text += ", channel \(channel)" }
     if isFromStorage { text += ", was stored" }
     return text + ", to \(token): \(String(decoding: payload, as: UTF8.self))"
   }
@@ -103,6 +110,10 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
       case rejected
       case enrolmentRefused = "enrolment refused"
       case unreachable
+      case unknownTopic = "unknown topic"
+      case unknownChannel = "unknown channel"
+      case tooManySubscriptions = "too many subscriptions"
+      case unavailable
     }
     private let value: Value
 
@@ -116,7 +127,7 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let refused = Code(value: .refused)
     /// The service has no such topic.
     public static let tokenRefused = Code(value: .tokenRefused)
-    /// Too many topics, or too many pending token requests.
+    /// Too many topics, or too many pending requests.
     public static let tooManyRequests = Code(value: .tooManyRequests)
     /// The service rejected the enrolment code: it is unknown, used or expired.
     public static let codeRefused = Code(value: .codeRefused)
@@ -126,6 +137,15 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let enrolmentRefused = Code(value: .enrolmentRefused)
     /// The service could not be reached, or its answer was invalid.
     public static let unreachable = Code(value: .unreachable)
+
+    /// The service has no such topic, or the device does not list it as one that it wants.
+    public static let unknownTopic = Code(value: .unknownTopic)
+    /// The app has no such channel in this environment.
+    public static let unknownChannel = Code(value: .unknownChannel)
+    /// The device would have more than `Limits.subscriptionsPerDevice` subscriptions.
+    public static let tooManySubscriptions = Code(value: .tooManySubscriptions)
+    /// The service could not store the change, and applied nothing: try again later.
+    public static let unavailable = Code(value: .unavailable)
 
     public var description: String { value.rawValue }
   }

@@ -61,11 +61,11 @@ struct OutputTests {
   }
 
   private func card(
-    _ payload: String, texts: [String] = [], isFromStorage: Bool = false
+    _ payload: String, texts: [String] = [], isFromStorage: Bool = false, channel: String? = nil
   ) -> String {
     NotificationCard(
       topic: "com.example.app", texts: texts, payload: payload, isFromStorage: isFromStorage,
-      time: "12:00:00"
+      channel: channel, time: "12:00:00"
     ).text(columns: 44)
   }
 
@@ -88,6 +88,12 @@ struct OutputTests {
           └
 
           """)
+  }
+
+  @Test("A card names the channel of a broadcast")
+  func channel() {
+    let shown = card(#"{"aps":{}}"#, isFromStorage: true, channel: "w8PDww==")
+    #expect(shown.hasPrefix("┌─ com.example.app · 12:00:00 · channel w8PDww== · was stored\n"))
   }
 
   @Test(

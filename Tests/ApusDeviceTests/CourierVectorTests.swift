@@ -10,7 +10,8 @@ import Testing
 struct CourierVectorTests {
   // MARK: What the service sends
 
-  /// A client at the stage that the vector asks for. While connected it waits for the token of com.example.app.
+  /// A client at the stage that the vector asks for. While connected it waits for the token of com.example.app, and for
+  /// the confirmation with index 1.
   private func client(for vector: CourierVector) throws -> CourierClient {
     let dialect = try #require(
       CourierALPN.allCases.first { "\($0.name)" == vector.dialect }, "no such dialect")
@@ -23,6 +24,7 @@ struct CourierVectorTests {
     client.begin(proof: dialect == .securityV3 ? proof : nil, nowMilliseconds: 0, to: &said)
     guard vector.stage.isEmpty else { return client }
     #expect(client.requestToken(topic(appHex), to: &said))
+    #expect(client.subscribe(CourierSubscriptions(), to: &said) == 1)
     let accepted = FromService.accepted()
     var offset = 0
     let event = client.next(accepted.span, at: &offset, nowMilliseconds: 0, to: &said)
@@ -106,6 +108,8 @@ struct CourierVectorTests {
     if let id = message.id { facts["id"] = id.text }
     if let pushType = message.pushType { facts["pushType"] = "\(pushType.rawValue)" }
     if !collapseID.isEmpty { facts["collapseID"] = collapseID }
+    let channel = arrival.channelID(in: input.span).copied()
+    if !channel.isEmpty { facts["channel"] = hex(channel) }
     return facts
   }
 
@@ -144,6 +148,7 @@ struct CourierVectorTests {
     }
     let decoded = try #require(vector.decoded)
     for (fact, value) in facts(event, vector.bytes) { #expect(decoded[fact] == value) }
+    if case .subscriptions = event { #expect(decoded["index"] == "1") }
     if case .notification = event { #expect(facts(event, vector.bytes) == decoded) }
   }
 

@@ -17,11 +17,13 @@ struct DescriptionTests {
         token: token(otherHex), topic: topic(appHex), messageID: 1, expirySeconds: 1_700_000_000,
         storage: .fromStorage, priority: .powerSaving, id: NotificationID(high: 1, low: 2),
         pushType: .alert),
-      topic: "com.example.app", payload: Array(#"{"aps":{}}"#.utf8), collapseID: "score")
+      topic: "com.example.app", payload: Array(#"{"aps":{}}"#.utf8), collapseID: "score",
+      channel: "w8PDww==")
     #expect(
       "\(all)"
         == "com.example.app, apns-id 00000000-0000-0001-0000-000000000002, alert, priority 5, "
-        + #"expiration 1700000000, collapse id "score", was stored, to ffeeddcc…: {"aps":{}}"#)
+        + #"expiration 1700000000, collapse id "score", channel w8PDww==, was stored, to ffeeddcc…: {"aps":{}}"#
+    )
     let least = ReceivedNotification(
       CourierNotification(token: token(otherHex), topic: topic(appHex), messageID: 1),
       topic: "com.example.app", payload: Array("{}".utf8), collapseID: nil)

@@ -128,7 +128,7 @@ final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
 
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict {
     continuation.yield(
       .received(notification, payload: payload.text, collapseID: collapseID.text))

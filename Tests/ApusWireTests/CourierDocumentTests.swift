@@ -108,6 +108,8 @@ struct CourierDocumentTests {
       "renewals on a connection, before one an hour": Limits.renewalsPerConnection,
       "valid certificates of a device": Limits.certificatesPerDevice,
       "seconds to answer an enrolment": Limits.enrolmentSeconds,
+      "subscriptions of a device": Limits.subscriptionsPerDevice,
+      "unacknowledged broadcasts": Limits.broadcastWindowFrames,
     ]
     var written: [String: Int] = [:]
     for row in rows where row.count == 4 {

@@ -15,12 +15,13 @@ enum CourierMeaning {
       return ["message": "less or more than a frame"]
     }
     let body = frame.fields(in: bytes.span).copied()
-    guard let command = CourierCommand(rawValue: frame.command), command != .channel else {
+    guard let command = CourierCommand(rawValue: frame.command) else {
       return ["message": "unknown", "command": "\(frame.command)"]
     }
     if command == .notification {
       return try notification(body, toService: toService, extensions: extensions)
     }
+    if command == .channel { return try ChannelMeaning.of(body, toService: toService) }
     if let facts = try session(command, body) { return facts }
     if let facts = try certificates(command, body) { return facts }
     return try control(command, body)
@@ -122,6 +123,7 @@ enum CourierMeaning {
         "priority": text(message.priority?.rawValue), "id": message.id?.text,
         "pushType": text(message.pushType?.rawValue),
         "collapseID": collapseID.isEmpty ? nil : collapseID,
+        "channel": digits(Array(body[view.channelID])),
       ])
   }
 

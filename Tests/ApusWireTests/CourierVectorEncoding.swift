@@ -40,7 +40,19 @@ struct CourierVectorEncoding {
         token: token("token"), messageID: number("messageID", absent: 0),
         status: CourierAcknowledgement.Status(rawValue: number("status", absent: 0xff))
       ).encode(to: &output)
+    case "notification" where facts["channel"] != nil: return broadcast()
     case "notification": return notification()
+    case "channelRequest":
+      CourierChannelRequest(
+        index: number("index", absent: 0), token: token("token"),
+        subscriptions: ChannelMeaning.subscriptions(facts)
+      ).encode(to: &output)
+    case "channelConfirmation":
+      CourierChannelConfirmation(
+        index: number("index", absent: 0), token: token("token"),
+        status: CourierChannelConfirmation.Status(rawValue: number("status", absent: 0xff)),
+        subscriptions: facts["subscribed"].map { _ in ChannelMeaning.subscriptions(facts) }
+      ).encode(to: &output)
     case "enrolmentRequest", "renewalRequest", "enrolmentAnswer", "renewalAnswer", "renewalAdvice":
       encodeCertificates(&output)
     default: return encodeControl(&output) ? output : nil
@@ -108,13 +120,32 @@ struct CourierVectorEncoding {
     return true
   }
 
+  private var id: NotificationID? {
+    let characters = Array((facts["id"] ?? "").utf8)
+    return NotificationID(text: characters.span)
+  }
+
+  /// All broadcasts of the vectors are of the channel's newest time.
+  private func broadcast() -> [UInt8]? {
+    guard let token = token("token"), let topic = topics("topic").first else { return nil }
+    let sent: UInt64 = number("sentNanoseconds", absent: 0)
+    let payload = Array((facts["payload"] ?? "").utf8)
+    var output: [UInt8] = []
+    CourierBroadcastTail(
+      topic: topic, messageID: number("messageID", absent: 0),
+      expirySeconds: number("expirySeconds"), sentNanoseconds: sent, priority: .immediate,
+      id: id ?? NotificationID(high: 0, low: 0),
+      channel: CourierChannelMark(id: bytes("channel"), newestNanoseconds: sent),
+      payload: payload.span
+    ).append(
+      to: &output, token: token,
+      storage: CourierNotification.StorageFlags(rawValue: number("storageFlags", absent: 0xff)),
+      extensions: allowsExtensions)
+    return output
+  }
+
   private func notification() -> [UInt8]? {
     guard let token = token("token"), let topic = topics("topic").first else { return nil }
-    var id: NotificationID?
-    if let text = facts["id"] {
-      let characters = Array(text.utf8)
-      id = NotificationID(text: characters.span)
-    }
     let priority: UInt8? = number("priority")
     let pushType: UInt8? = number("pushType")
     let payload = Array((facts["payload"] ?? "").utf8)

@@ -1,13 +1,15 @@
 // Shows notifications as lines of JSON until it is stopped.
 //
-//   apus-listen ADDRESS PORT NAME AUTHORITY IDENTITY TOPIC [CODE]
+//   apus-listen ADDRESS PORT NAME AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]]
 //
 // AUTHORITY is the file with the service's authority (authority/service.crt), and IDENTITY the device's own file. If
-// that does not exist, the device enrols. The base token is kept beside it, in IDENTITY.token.
+// that does not exist, the device enrols. The base token is kept beside it, in IDENTITY.token. CHANNEL,
+// in base64, is subscribed to, with the app's topic for Live Activities; CODE is then `-` for none.
 
 #define _GNU_SOURCE
 #include <apus_device.h>
 #include <limits.h>
+#include <openssl/evp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,12 +31,47 @@ static void print_hex(const char *name, const uint8_t *bytes, size_t count) {
   printf("\"");
 }
 
+static void print_base64(const uint8_t *bytes, size_t count) {
+  unsigned char text[4 * ((64 + 2) / 3) + 1];
+  if (count > 64) return;
+  EVP_EncodeBlock(text, bytes, (int)count);
+  printf("\"%s\"", (const char *)text);
+}
+
+// The bytes of an id in base64; 0 if it is none.
+static size_t read_base64(const char *text, uint8_t *bytes, size_t room) {
+  size_t length = strlen(text);
+  if (length % 4 != 0 || length / 4 * 3 > room) return 0;
+  int count = EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length);
+  for (; count > 0 && length > 0 && text[length - 1] == '='; length--) count--;
+  return count > 0 ? (size_t)count : 0;
+}
+
+static void show_subscriptions(
+    void *context, uint32_t change, enum apus_change_status status, const struct apus_subscriptions *all) {
+  struct apus_subscription found;
+  (void)context;
+  (void)change;
+  printf("{\"event\":\"subscriptions\",\"status\":%d,\"channels\":[", (int)status);
+  for (size_t place = 0; apus_next_subscription(all, &place, &found);) {
+    if (place > 1) printf(",");
+    print_base64(found.channel, found.channel_length);
+  }
+  printf("]}\n");
+  fflush(stdout);
+}
+
 static int show(void *context, const struct apus_notification *notification) {
   (void)context;
   printf("{\"event\":\"notification\",\"priority\":%u,\"stored\":%s,", (unsigned)notification->priority,
          notification->was_stored ? "true" : "false");
   if (notification->id != NULL) {
     print_hex("id", notification->id, 16);
+    printf(",");
+  }
+  if (notification->channel != NULL) {
+    printf("\"channel\":");
+    print_base64(notification->channel, notification->channel_length);
     printf(",");
   }
   // The payload is JSON itself.
@@ -101,14 +138,22 @@ static bool enrol(const struct apus_config *config, const char *code) {
 
 int main(int count, char **arguments) {
   if (count < 7) {
-    fprintf(stderr, "usage: %s ADDRESS PORT NAME AUTHORITY IDENTITY TOPIC [CODE]\n", arguments[0]);
+    fprintf(stderr, "usage: %s ADDRESS PORT NAME AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]]\n", arguments[0]);
     return 2;
   }
   struct sigaction action = {.sa_handler = stop};
   sigaction(SIGTERM, &action, NULL);
   sigaction(SIGINT, &action, NULL);
   signal(SIGPIPE, SIG_IGN);
-  const char *topics[] = {arguments[6]};
+  uint8_t channel[64];
+  size_t channel_length = count > 8 ? read_base64(arguments[8], channel, sizeof channel) : 0;
+  if (count > 8 && channel_length == 0) {
+    fprintf(stderr, "CHANNEL is not base64\n");
+    return 2;
+  }
+  char live_topic[256];
+  snprintf(live_topic, sizeof live_topic, "%s.push-type.liveactivity", arguments[6]);
+  const char *topics[] = {arguments[6], live_topic};
   struct apus_config config = {
       .address = arguments[1],
       .port = (uint16_t)strtoul(arguments[2], NULL, 10),
@@ -116,10 +161,11 @@ int main(int count, char **arguments) {
       .authority_file = arguments[4],
       .identity_file = arguments[5],
       .topics = topics,
-      .topic_count = 1,
+      .topic_count = channel_length > 0 ? 2 : 1,
       .power = APUS_ACTIVE,
   };
-  if (access(config.identity_file, R_OK) != 0 && !enrol(&config, count > 7 ? arguments[7] : NULL)) return 1;
+  const char *code = count > 7 && strcmp(arguments[7], "-") != 0 ? arguments[7] : NULL;
+  if (access(config.identity_file, R_OK) != 0 && !enrol(&config, code)) return 1;
 
   char token_file[PATH_MAX];
   uint8_t token[APUS_TOKEN_BYTES];
@@ -131,7 +177,7 @@ int main(int count, char **arguments) {
   }
   struct apus_events events = {
       .notification = show, .token = show_token, .base_token = keep_base_token, .renewed = show_renewal,
-      .ended = show_end};
+      .ended = show_end, .subscriptions = show_subscriptions};
   const char *problem;
   struct apus_device *device = apus_device_new(&config, &events, token_file, &problem);
   if (device == NULL) {
@@ -139,6 +185,7 @@ int main(int count, char **arguments) {
     return 1;
   }
   apus_request_token(device, topics[0]);
+  if (channel_length > 0) apus_subscribe(device, live_topic, channel, channel_length);
   while (!is_stopped) {
     struct pollfd descriptor;
     descriptor.fd = apus_device_descriptor(device, &descriptor.events);

@@ -36,7 +36,27 @@ struct apus_notification {
   int push_type;  // -1: unknown
   const uint8_t *collapse_id;  // NULL: none
   size_t collapse_id_length;
+  const uint8_t *channel;  // the id of the channel that it came over; NULL: none
+  size_t channel_length;
 };
+
+// A channel that the device is subscribed to.
+struct apus_subscription {
+  const char *topic;  // without a zero at its end
+  size_t topic_length;
+  const uint8_t *channel;
+  size_t channel_length;
+};
+
+// All subscriptions of the device, in the bytes in which they came.
+struct apus_subscriptions {
+  const uint8_t *start;
+  size_t length;
+};
+
+// The next subscription. `*place` begins with 0. False at the end.
+bool apus_next_subscription(
+    const struct apus_subscriptions *subscriptions, size_t *place, struct apus_subscription *subscription);
 
 // Why a connection ended, or was not made.
 enum apus_end {
@@ -44,6 +64,15 @@ enum apus_end {
   APUS_END_GOODBYE,  // the service said so
   APUS_END_REFUSED,  // the service refused the device; two in a row mean that waiting does not help
   APUS_END_CERTIFICATE,  // revoked, expired, or of an unknown authority: enrol again
+};
+
+// How a change of subscriptions ended, section 6. Unless it is unavailable, what could be applied was.
+enum apus_change_status {
+  APUS_APPLIED = 0,
+  APUS_UNKNOWN_TOPIC = 1,  // or not among the device's topics
+  APUS_UNKNOWN_CHANNEL = 2,
+  APUS_TOO_MANY = 3,
+  APUS_UNAVAILABLE = 4,  // try again later
 };
 
 struct apus_events {
@@ -54,6 +83,9 @@ struct apus_events {
   void (*token)(void *context, const uint8_t *topic, const uint8_t *token);
   // Store it, and give it in the next configuration; NULL: forget it.
   void (*base_token)(void *context, const uint8_t *token);
+  // The service has stored a change, or answers for the list: all subscriptions of the device. May be NULL.
+  void (*subscriptions)(
+      void *context, uint32_t change, enum apus_change_status status, const struct apus_subscriptions *all);
   // The identity file has a new certificate.
   void (*renewed)(void *context);
   // The text is for people and logs.
@@ -95,6 +127,15 @@ void apus_acknowledge(
     struct apus_device *device, uint32_t message_id, uint64_t accepted_nanoseconds, enum apus_status status);
 void apus_request_token(struct apus_device *device, const char *topic);
 void apus_set_power(struct apus_device *device, enum apus_power power);
+
+// Subscriptions to channels. The topic is the app's for Live Activities, BUNDLE.push-type.liveactivity, and one of the
+// device's topics; the channel's id is in bytes, not base64. Subscriptions stay until they are ended. One change at a
+// time: each connection asks for it until the service has confirmed it. Returns the number that `subscriptions`
+// repeats; 0 if another change is under way, or topic and id together have more than 200 bytes.
+uint32_t apus_subscribe(struct apus_device *device, const char *topic, const uint8_t *channel, size_t length);
+uint32_t apus_unsubscribe(struct apus_device *device, const char *topic, const uint8_t *channel, size_t length);
+// Asks for the list, which changes nothing.
+uint32_t apus_list_subscriptions(struct apus_device *device);
 
 void apus_topic(const char *topic, uint8_t hash[APUS_TOPIC_BYTES]);
 

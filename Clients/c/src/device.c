@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "channel.h"
 #include "identity.h"
 #include "tls.h"
 
@@ -177,10 +178,19 @@ static void put_acknowledgement(struct apus_device *device, uint32_t message_id,
   apus_end(&device->writer);
 }
 
+static void put_change(struct apus_device *device) {
+  apus_begin(&device->writer, APUS_CHANNEL);
+  apus_put_number(&device->writer, 1, device->open_change, 4);
+  apus_put(&device->writer, 2, device->change, device->change_length);
+  if (device->has_base_token) apus_put(&device->writer, 3, device->base_token, APUS_TOKEN_BYTES);
+  apus_end(&device->writer);
+}
+
 #define FILTER_ROOM (APUS_FRAME_HEADER + 35u + 23u * APUS_MOST_TOPICS)
 #define STATE_ROOM 16u
 #define TOKEN_REQUEST_ROOM 68u
 #define ACKNOWLEDGEMENT_ROOM 51u
+#define CHANGE_FRAME_ROOM (APUS_FRAME_HEADER + 45u + APUS_CHANGE_ROOM)
 #define KEEP_ALIVE_ROOM 10u
 
 // Puts what is due, as far as there is room.
@@ -193,6 +203,10 @@ static void put_due(struct apus_device *device) {
   if (device->is_state_due && has_room(device, STATE_ROOM)) {
     put_state(device);
     device->is_state_due = false;
+  }
+  if (device->is_change_due && has_room(device, CHANGE_FRAME_ROOM)) {
+    put_change(device);
+    device->is_change_due = false;
   }
   for (size_t place = 0; place < device->config.topic_count && has_room(device, TOKEN_REQUEST_ROOM); place++) {
     if ((device->unasked_tokens >> place & 1) == 0) continue;
@@ -226,7 +240,8 @@ static void write_output(struct apus_device *device) {
   }
   apus_writer_init(&device->writer, device->output, sizeof device->output);
   device->written = 0;
-  if (device->state == APUS_STATE_SERVING && (device->is_filter_due || device->unasked_tokens != 0)) {
+  bool is_due = device->is_filter_due || device->is_change_due || device->unasked_tokens != 0;
+  if (device->state == APUS_STATE_SERVING && is_due) {
     device->wants_write = true;
   }
 }
@@ -315,6 +330,44 @@ static void receive_token(struct apus_device *device, const struct apus_app_toke
   }
 }
 
+// Channels
+
+static uint32_t begin_change(struct apus_device *device, const struct apus_change *change) {
+  if (device->open_change != 0) return 0;
+  device->change_length = apus_encode_change(change, device->change, sizeof device->change);
+  if (device->change_length == 0) return 0;
+  // 0 is none.
+  if (++device->last_change == 0) device->last_change = 1;
+  device->open_change = device->last_change;
+  device->is_change_due = true;
+  if (device->state == APUS_STATE_SERVING) write_output(device);
+  return device->last_change;
+}
+
+uint32_t apus_subscribe(struct apus_device *device, const char *topic, const uint8_t *channel, size_t length) {
+  return begin_change(
+      device, &(struct apus_change){.topic = topic, .channel = channel, .channel_length = length});
+}
+
+uint32_t apus_unsubscribe(struct apus_device *device, const char *topic, const uint8_t *channel, size_t length) {
+  return begin_change(
+      device,
+      &(struct apus_change){.topic = topic, .channel = channel, .channel_length = length, .unsubscribes = true});
+}
+
+uint32_t apus_list_subscriptions(struct apus_device *device) {
+  return begin_change(device, &(struct apus_change){.topic = NULL});
+}
+
+static void receive_confirmation(struct apus_device *device, const struct apus_confirmation *confirmation) {
+  if (confirmation->index != device->open_change || device->open_change == 0) return;
+  device->open_change = 0;
+  if (device->events.subscriptions == NULL) return;
+  device->events.subscriptions(
+      device->context, confirmation->index, (enum apus_change_status)confirmation->status,
+      &confirmation->subscriptions);
+}
+
 // Renewal
 
 static void ask_for_certificate(struct apus_device *device) {
@@ -381,6 +434,7 @@ static void accept_device(struct apus_device *device, const struct apus_connect_
   device->is_filter_due = true;
   device->is_state_due = true;
   device->unasked_tokens = device->wanted_tokens;
+  device->is_change_due = device->open_change != 0;
 }
 
 static void receive(struct apus_device *device, const struct apus_message *message, const struct apus_frame *frame) {
@@ -399,6 +453,7 @@ static void receive(struct apus_device *device, const struct apus_message *messa
     case APUS_CONNECT_RESPONSE: accept_device(device, &message->of.response); break;
     case APUS_NOTIFICATION: receive_notification(device, &message->of.notification); break;
     case APUS_APP_TOKEN_ANSWER: receive_token(device, &message->of.token); break;
+    case APUS_CHANNEL: receive_confirmation(device, &message->of.confirmation); break;
     case APUS_RENEWAL_ANSWER: receive_certificate(device, &message->of.answer, frame); break;
     case APUS_RENEWAL_ADVICE:
       device->not_before_ms = 0;

@@ -12,6 +12,9 @@
 // The service has at most 32 unacknowledged, so nothing older can come again.
 #define APUS_TAKEN_COUNT 48u
 
+// A message `Subscriptions` with one channel: topic and id have up to 200 bytes.
+#define APUS_CHANGE_ROOM 216u
+
 enum apus_state {
   APUS_STATE_WAITING,
   APUS_STATE_TCP,
@@ -57,6 +60,13 @@ struct apus_device {
   uint32_t unasked_tokens;
   bool is_filter_due;
   bool is_state_due;
+
+  // The change of subscriptions that the service has not confirmed; `open_change` 0: none.
+  uint32_t open_change;
+  uint32_t last_change;
+  bool is_change_due;
+  size_t change_length;
+  uint8_t change[APUS_CHANGE_ROOM];
 
   EVP_PKEY *next_key;
   // By the service's clock, which is the offset behind `now_ms`.

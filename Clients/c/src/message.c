@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "channel.h"
+
 // What a field must look like. Rules of a command follow each other.
 struct rule {
   uint8_t command;
@@ -14,6 +16,9 @@ struct rule {
 };
 
 #define ANY UINT16_MAX
+// These hold messages of Protocol Buffers.
+#define CHANNEL_FIELD 29u
+#define SUBSCRIPTIONS_FIELD 2u
 
 static const struct rule rules[] = {
     {APUS_CONNECT_RESPONSE, 1, true, 1, 1, false},
@@ -32,6 +37,7 @@ static const struct rule rules[] = {
     {APUS_NOTIFICATION, 6, false, 8, 8, false},
     {APUS_NOTIFICATION, 7, false, 1, 1, false},
     {APUS_NOTIFICATION, 13, false, 1, 1, false},
+    {APUS_NOTIFICATION, CHANNEL_FIELD, false, 0, ANY, false},
     {APUS_NOTIFICATION, 0x40, false, 16, 16, false},
     {APUS_NOTIFICATION, 0x41, false, 1, 1, false},
     {APUS_NOTIFICATION, 0x42, false, 1, 64, false},
@@ -45,6 +51,10 @@ static const struct rule rules[] = {
     {APUS_APP_TOKEN_ANSWER, 2, false, 0, 32, true},
     {APUS_APP_TOKEN_ANSWER, 3, true, 20, 20, false},
     {APUS_APP_TOKEN_ANSWER, 4, false, 2, 2, false},
+    {APUS_CHANNEL, 1, true, 4, 4, false},
+    {APUS_CHANNEL, SUBSCRIPTIONS_FIELD, false, 0, ANY, false},
+    {APUS_CHANNEL, 3, false, 32, 32, false},
+    {APUS_CHANNEL, 4, true, 1, 1, false},
     {APUS_GOODBYE, 0x41, false, 4, 4, false},
     {APUS_ENROLMENT_ANSWER, 0x40, true, 1, 1, false},
     {APUS_ENROLMENT_ANSWER, 0x41, false, 1, 1, false},
@@ -70,6 +80,14 @@ static bool has_length(const struct rule *rule, size_t length) {
 }
 
 static bool fits(const struct apus_field *field, uint8_t command) {
+  const uint8_t *id;
+  size_t length;
+  if (command == APUS_NOTIFICATION && field->id == CHANNEL_FIELD) {
+    return apus_channel_id(field->value, field->length, &id, &length);
+  }
+  if (command == APUS_CHANNEL && field->id == SUBSCRIPTIONS_FIELD) {
+    return apus_are_subscriptions(field->value, field->length);
+  }
   for (size_t place = 0; place < RULE_COUNT; place++) {
     const struct rule *rule = &rules[place];
     if (rule->command == command && rule->field == field->id) return has_length(rule, field->length);
@@ -148,6 +166,10 @@ static struct apus_notification notification(const struct apus_frame *frame) {
   };
   found.payload = bytes(frame, 3, &found.payload_length);
   found.collapse_id = bytes(frame, 0x42, &found.collapse_id_length);
+  struct apus_field field;
+  if (find(frame, CHANNEL_FIELD, &field)) {
+    apus_channel_id(field.value, field.length, &found.channel, &found.channel_length);
+  }
   return found;
 }
 
@@ -191,6 +213,12 @@ bool apus_decode(
           .token = bytes(frame, 2, NULL),
           .topic = bytes(frame, 3, NULL),
       };
+      break;
+    case APUS_CHANNEL:
+      message->of.confirmation = (struct apus_confirmation){
+          .index = (uint32_t)number(frame, 1, 0), .status = (uint8_t)number(frame, 4, 0)};
+      message->of.confirmation.subscriptions.start =
+          bytes(frame, SUBSCRIPTIONS_FIELD, &message->of.confirmation.subscriptions.length);
       break;
     case APUS_GOODBYE: {
       uint64_t delay = number(frame, 0x41, UINT64_MAX);

@@ -19,6 +19,7 @@ enum apus_command {
   APUS_APP_TOKEN_REQUEST = 0x11,
   APUS_APP_TOKEN_ANSWER = 0x12,
   APUS_SET_STATE = 0x14,
+  APUS_CHANNEL = 0x1d,
   APUS_GOODBYE = 0x80,
   APUS_ENROLMENT_REQUEST = 0x81,
   APUS_ENROLMENT_ANSWER = 0x82,
@@ -45,6 +46,12 @@ struct apus_app_token {
   const uint8_t *topic;
 };
 
+struct apus_confirmation {
+  uint32_t index;
+  uint8_t status;
+  struct apus_subscriptions subscriptions;
+};
+
 struct apus_goodbye {
   struct apus_text reason;
   bool has_delay;
@@ -66,6 +73,7 @@ struct apus_message {
     struct apus_connect_response response;
     struct apus_notification notification;
     struct apus_app_token token;
+    struct apus_confirmation confirmation;
     struct apus_goodbye goodbye;
     struct apus_certificate_answer answer;
     uint32_t advice_seconds;

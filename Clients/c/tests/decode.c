@@ -48,6 +48,7 @@ static void print(const struct apus_message *message, const struct apus_frame *f
       print_bytes("id", found->id, 16);
       if (found->push_type >= 0) print_number("pushType", (uint64_t)found->push_type);
       print_bytes("collapseID", found->collapse_id, found->collapse_id_length);
+      print_bytes("channel", found->channel, found->channel_length);
       break;
     }
     case APUS_APP_TOKEN_ANSWER:
@@ -55,6 +56,18 @@ static void print(const struct apus_message *message, const struct apus_frame *f
       print_bytes("token", message->of.token.token, APUS_TOKEN_BYTES);
       print_bytes("topic", message->of.token.topic, APUS_TOPIC_BYTES);
       break;
+    case APUS_CHANNEL: {
+      struct apus_subscription found;
+      print_number("index", message->of.confirmation.index);
+      print_number("status", message->of.confirmation.status);
+      printf(",\"subscribed\":\"");
+      for (size_t place = 0; apus_next_subscription(&message->of.confirmation.subscriptions, &place, &found);) {
+        printf("%s%.*s/", place > 1 ? " " : "", (int)found.topic_length, found.topic);
+        for (size_t byte = 0; byte < found.channel_length; byte++) printf("%02x", found.channel[byte]);
+      }
+      printf("\"");
+      break;
+    }
     case APUS_GOODBYE:
       print_bytes("reason", message->of.goodbye.reason.start, message->of.goodbye.reason.length);
       if (message->of.goodbye.has_delay) print_number("reconnectMilliseconds", message->of.goodbye.delay_ms);

@@ -42,7 +42,9 @@ class VectorTests(unittest.TestCase):
         self.assertEqual(found["command"], octets(vector["hex"])[0])
         known = {"token", "topic", "payload", "messageID", "expirySeconds", "sentNanoseconds", "priority", "id",
                  "pushType", "collapseID", "status", "serverMilliseconds", "explanation", "reason", "text",
-                 "reconnectMilliseconds", "retrySeconds", "withinSeconds"}
+                 "reconnectMilliseconds", "retrySeconds", "withinSeconds", "channel", "index", "subscribed"}
+        if found["command"] == 0x1D:
+            known.remove("token")  # it is the connection's
         if found["command"] in (0x0B, 0x0D, 0x0E, 0x10):
             known = set()  # checked, and without meaning for this client
         for name, value in expected.items():
@@ -59,10 +61,10 @@ class VectorTests(unittest.TestCase):
         self.assertLessEqual(set(found) - {"command", "certificate"}, set(expected) | {"payload"})
 
 
-def listener(test, folder, port, authority, name, code=None):
+def listener(test, folder, port, authority, name, code=None, channel=None):
     return Listener(test, folder, [
         *WRAPPER, BUILD / "apus-listen", "127.0.0.1", str(port), "localhost", authority, folder / name, TOPIC,
-        *([code] if code else [])])
+        *([code or "-", channel] if channel else [code] if code else [])])
 
 
 class DocumentTests(SessionTests, unittest.TestCase):
@@ -86,8 +88,8 @@ class LiveTests(ServiceTests, unittest.TestCase):
         (self.folder / "device.pem").write_text(
             pathlib.Path(issued["key_file"]).read_text() + pathlib.Path(issued["certificate_file"]).read_text())
 
-    def listen(self, name="device.pem", code=None):
-        return listener(self, self.folder, self.courier, self.authority, name, code)
+    def listen(self, name="device.pem", code=None, channel=None):
+        return listener(self, self.folder, self.courier, self.authority, name, code, channel)
 
     def test_receives_and_acknowledges(self):
         self.issue()
@@ -108,6 +110,30 @@ class LiveTests(ServiceTests, unittest.TestCase):
         listener.next("token")
         self.push(token, "last", "--expiration", "+1h")
         self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": "last"}})
+
+    def test_channels(self):
+        self.issue()
+        channel = self.create_channel()
+        listener = self.listen(channel=channel)
+        self.assertEqual(listener.next("subscriptions"), {"event": "subscriptions", "status": 0, "channels": [channel]})
+        self.broadcast(channel, 1)
+        shown = listener.next("notification")
+        self.assertEqual((shown["channel"], shown["payload"]["aps"]["content-state"]), (channel, {"number": 1}))
+        listener.stop()
+        for number in (2, 3):
+            self.broadcast(channel, number, "+1h")
+        # The subscription was kept, and asking again changes nothing. What was acknowledged does not come again.
+        for number in (3, 4):
+            listener = self.listen(channel=channel)
+            self.assertEqual(listener.next("subscriptions")["channels"], [channel])
+            if number == 4:
+                self.broadcast(channel, number, "+1h")
+            shown = listener.next("notification")
+            self.assertEqual(shown["payload"]["aps"]["content-state"], {"number": number})
+            self.assertEqual(shown["stored"], number == 3)
+            listener.stop()
+        unknown = self.listen(channel="AAAAAAAAAAAAAAAAAAAAAA==").next("subscriptions")
+        self.assertEqual((unknown["status"], unknown["channels"]), (2, [channel]))
 
     def test_restarts(self):
         self.issue()

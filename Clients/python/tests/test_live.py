@@ -8,10 +8,12 @@ import sys
 import unittest
 from unittest import mock
 
-from apus_device import Client, EnrolmentRefused, Identity, Refused, Service, Status, TokenRefused, enrol
+from apus_device import (
+    Client, EnrolmentRefused, Identity, Refused, Service, Status, Subscription, SubscriptionRefused,
+    SubscriptionStatus, TokenRefused, enrol)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from testing import APUS, TOPIC, ServiceTests
+from testing import APUS, LIVE_TOPIC, TOPIC, ServiceTests
 
 
 @unittest.skipUnless(APUS, "APUS names no program")
@@ -95,6 +97,42 @@ class LiveTests(ServiceTests, unittest.IsolatedAsyncioTestCase):
             await self.send(token, "bad", "--expiration", "+1h")
             await (await self.next(client)).acknowledge(Status.REJECTED)
             await self.states(token, "Refused by Device")
+
+    async def test_channels(self):
+        channel = await asyncio.to_thread(self.create_channel)
+        wanted, unknown = Subscription(LIVE_TOPIC, channel), Subscription(LIVE_TOPIC, "AAAAAAAAAAAAAAAAAAAAAA==")
+        identity = self.identity()
+        topics = [TOPIC, LIVE_TOPIC]
+        async with Client(self.service, identity, topics, state=self.folder / "state.json") as client:
+            self.assertEqual(await client.subscriptions(), [])
+            with self.assertRaises(SubscriptionRefused) as raised:
+                await client.subscribe(unknown, wanted)
+            self.assertEqual(raised.exception.status, SubscriptionStatus.UNKNOWN_CHANNEL)
+            self.assertEqual(raised.exception.subscriptions, [wanted])
+            await asyncio.to_thread(self.broadcast, channel, 1)
+            notification = await self.next(client)
+            self.assertEqual((notification.topic, notification.channel), (LIVE_TOPIC, channel))
+            self.assertEqual(notification.payload["aps"]["content-state"], {"number": 1})
+            await notification.acknowledge()
+        # Offline, it misses all but the newest.
+        for number in (2, 3):
+            await asyncio.to_thread(self.broadcast, channel, number, "+1h")
+        async with Client(self.service, identity, topics, state=self.folder / "state.json") as client:
+            notification = await self.next(client)
+            self.assertEqual(notification.payload["aps"]["content-state"], {"number": 3})
+            self.assertTrue(notification.was_stored)
+            await notification.acknowledge()
+            self.assertEqual(await client.subscriptions(), [wanted])
+            # What is under way when the connection ends is asked for on the next one.
+            with mock.patch.object(client, "_send"):
+                asked = asyncio.create_task(client.unsubscribe(wanted))
+                await asyncio.sleep(0.1)
+            self.stop()
+            self.start()
+            async with asyncio.timeout(30):
+                self.assertEqual(await asked, [])
+            self.assertEqual(await client.set_subscriptions(wanted), [wanted])
+            self.assertEqual(await client.set_subscriptions(), [])
 
     async def test_keep_alive(self):
         with mock.patch("apus_device.client.ANSWER_SECONDS", 0.3):

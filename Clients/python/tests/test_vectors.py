@@ -1,11 +1,12 @@
 """The vectors of the protocol (Documentation/courier-vectors.json), for the device's end."""
 
+import base64
 import pathlib
 import re
 import sys
 import unittest
 
-from apus_device import frames, messages
+from apus_device import Subscription, channels, frames, messages
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from testing import octets, vectors
@@ -19,9 +20,18 @@ def named(text):
 def comparable(value):
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, list) and all(isinstance(one, Subscription) for one in value):
+        return " ".join(f"{one.topic}/{base64.b64decode(one.channel).hex()}" for one in value)
     if isinstance(value, list):
         return " ".join(one.hex() for one in value)
     return value
+
+
+def subscriptions(text):
+    """What TOPIC/ID and TOPIC/ID@NANOSECONDS stand for."""
+    text = "".join(text) if isinstance(text, list) else text
+    for topic, channel, _, newest in re.findall(r"(\S+)/([0-9a-f]+)(@(\d+))?", text):
+        yield Subscription(topic, base64.b64encode(bytes.fromhex(channel)).decode(), int(newest or 0))
 
 
 class Decoding(unittest.TestCase):
@@ -96,6 +106,11 @@ class Encoding(unittest.TestCase):
                 return messages.app_token_request(octets_of("token"), octets_of("topic"))
             case "setState" if facts.get("interval") == 0x7FFFFFFF:
                 return messages.set_state(facts["state"])
+            case "channelRequest":
+                change = channels.encode(
+                    subscriptions(facts.get("subscribed", "")), subscriptions(facts.get("unsubscribed", "")),
+                    "replaces" in facts)
+                return messages.channel_request(octets_of("token"), facts["index"], change)
             case "enrolmentRequest":
                 request = octets_of("certificateRequest")
                 tags = facts.get("tags", "").split()
@@ -115,7 +130,7 @@ class Encoding(unittest.TestCase):
             with self.subTest(vector["name"]):
                 self.assertEqual(encoded.hex(), octets(vector["hex"]).hex())
                 seen.add(vector["decoded"]["message"])
-        self.assertEqual(len(seen), 8, seen)
+        self.assertEqual(len(seen), 9, seen)
 
 
 if __name__ == "__main__":

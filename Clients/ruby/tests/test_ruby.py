@@ -15,7 +15,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
-from testing import APUS, TOPIC, Listener, ServiceTests, SessionTests, octets, vectors
+from testing import APUS, LIVE_TOPIC, TOPIC, Listener, ServiceTests, SessionTests, octets, vectors
 
 CLIENT = str(HERE.parent / "courier.rb")
 # Where the protocol wants a random time, the shortest.
@@ -34,6 +34,7 @@ class VectorTests(unittest.TestCase):
         0x08: {"status": 1, "token": 3, "serverMilliseconds": 10, "explanation": 0x40},
         0x0A: {"topic": 2, "payload": 3, "messageID": 4, "expirySeconds": 5, "sentNanoseconds": 6},
         0x12: {"status": 1, "token": 2, "topic": 3},
+        0x1D: {"index": 1, "token": 3, "status": 4},
         0x80: {"reason": 0x40, "reconnectMilliseconds": 0x41},
         0x82: {"status": 0x40, "reason": 0x41, "text": 0x42, "certificates": 0x43, "retrySeconds": 0x44},
         0x85: {"withinSeconds": 0x44},
@@ -116,15 +117,58 @@ class LiveTests(ServiceTests, unittest.TestCase):
         files = [pathlib.Path(issued[name]).read_text() for name in ("key_file", "certificate_file")]
         (self.folder / "device.pem").write_text("".join(files))
 
-    def listen(self, name="device.pem", code=None, before=("-w",)):
+    def listen(self, name="device.pem", code=None, before=("-w",), channel=None):
         return Listener(self, self.folder, [
             "ruby", *before, CLIENT, "localhost", str(self.courier), self.authority, self.folder / name, TOPIC,
-            *([code] if code else [])])
+            *([code or "-", channel] if channel else [code] if code else [])])
 
     def refused(self, listener, reason):
         listener.statuses = (1,)
         listener.process.wait(30)
         self.assertIn(reason, (self.folder / "listen.log").read_text())
+
+    def test_channels(self):
+        self.issue()
+        channel = self.create_channel()
+        listener = self.listen(channel=channel)
+        listed = {"event": "subscriptions", "status": 0, "channels": {LIVE_TOPIC: [channel]}}
+        self.assertEqual(listener.next("subscriptions"), listed)
+        self.broadcast(channel, 1)
+        shown = listener.next("notification")
+        self.assertEqual((shown["topic"], shown["channel"]), (LIVE_TOPIC, channel))
+        self.remembered(1)
+        listener.stop()
+        for number in (2, 3):
+            self.broadcast(channel, number, "+1h")
+        # Asking again changes nothing, and what was acknowledged does not come again.
+        for number in (3, 4):
+            listener = self.listen(channel=channel)
+            self.assertEqual(listener.next("subscriptions"), listed)
+            if number == 4:
+                self.broadcast(channel, number, "+1h")
+            shown = listener.next("notification")
+            self.assertEqual(shown["payload"]["aps"]["content-state"], {"number": number})
+            self.remembered(number - 1)
+            listener.stop()
+        refused = self.listen(channel="AAAAAAAAAAAAAAAAAAAAAA==").next("subscriptions")
+        self.assertEqual(refused, listed | {"status": 2})
+        # The other way, and two changes after each other.
+        program = ("require ARGV.shift; live, id = ARGV.pop(2); one = Courier.new(*ARGV, [live]); "
+                   "one.change(unsubscribe: { live => [id] }); one.change; $stdout.sync = true; "
+                   "one.run { |event, facts| puts JSON.generate({ event:, **facts.to_h }) }")
+        listener = Listener(self, self.folder, [
+            "ruby", "-w", "-e", program, CLIENT, "localhost", str(self.courier), self.authority,
+            self.folder / "device.pem", LIVE_TOPIC, channel])
+        for _ in range(2):
+            self.assertEqual(listener.next("subscriptions"), listed | {"channels": {}})
+
+    def remembered(self, count):
+        """Waits until the device has taken that many notifications."""
+        for _ in range(200):
+            if len(json.loads((self.folder / "device.pem.state").read_text())["seen"]) == count:
+                return
+            time.sleep(0.05)
+        self.fail(f"not {count} were taken")
 
     def shown(self, listener):
         return listener.next("notification")["payload"]["aps"]["alert"]

@@ -8,16 +8,20 @@ package struct NotificationCard: Sendable {
   /// The payload as received.
   package var payload: String
   package var isFromStorage: Bool
+  /// The id, in base64, of the channel that it came over; nil for none.
+  package var channel: String?
   /// The formatted time for the top line.
   package var time: String
 
   package init(
-    topic: String, texts: [String], payload: String, isFromStorage: Bool, time: String
+    topic: String, texts: [String], payload: String, isFromStorage: Bool, channel: String? = nil,
+    time: String
   ) {
     self.topic = topic
     self.texts = texts
     self.payload = payload
     self.isFromStorage = isFromStorage
+    self.channel = channel
     self.time = time
   }
 
@@ -26,8 +30,9 @@ package struct NotificationCard: Sendable {
   /// The payload is untrusted: characters that could control the terminal are shown as U+FFFD.
   package func text(columns: Int?) -> String {
     let width = min(max(columns ?? 80, 40), 72)
-    let top = "┌─ \(Self.harmless(topic)) · \(time)\(isFromStorage ? " · was stored" : "")"
-    var text = top + "\n"
+    var text = "┌─ \(Self.harmless(topic)) · \(time)"
+    if let channel { text += " · channel \(Self.harmless(channel))" }
+    text += isFromStorage ? " · was stored\n" : "\n"
     for line in content() {
       for row in Self.rows(of: line, width: width - 2) { text += "│ \(row)\n" }
     }

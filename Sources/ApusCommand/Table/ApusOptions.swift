@@ -298,6 +298,11 @@ package enum ApusOptions {
   package static let topics = Option(
     "--topic", .topic, in: [Verb.listen], group: .device, note: "the data directory's only app",
     repeats: true, help: "An app to register. May be repeated.")
+  package static let listenedChannels = Option(
+    "--channel", .channelID, in: [Verb.listen], group: .device, scope: .flagOnly, repeats: true,
+    help:
+      "A channel of the only app to subscribe to. May be repeated; all other subscriptions of the device end."
+  )
   package static let keepAlive = Option(
     "--keep-alive", .seconds(0...86_400), in: [Verb.listen], group: .device, default: "900",
     help:
@@ -354,6 +359,7 @@ package enum ApusOptions {
       EnrolmentOptions.identity.description, EnrolmentOptions.enroll.description,
       EnrolmentOptions.name.description, EnrolmentOptions.tags.description,
       deviceCertificate.description, deviceKey.description, topics.description,
+      listenedChannels.description,
       keepAlive.description, strings.description, unregister.description, count.description,
       tokenFile.description,
       LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,

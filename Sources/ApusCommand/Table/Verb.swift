@@ -197,8 +197,12 @@ extension Verb {
       """,
       """
       An app that is not named counts as uninstalled: its token becomes invalid after the service's grace time. With \
-      --json each line is an object whose "event" is connected, token, notification, unregistered, disconnected, \
-      pending, enrolled or renewed.
+      --json each line is an object whose "event" is connected, token, subscribed, notification, activity, \
+      unregistered, disconnected, pending, enrolled or renewed.
+      """,
+      """
+      With --channel the device also registers the app's topic for Live Activities, subscribes to these channels, and \
+      shows what is broadcast on them. They are then all its subscriptions, which last until another start changes them.
       """,
       """
       If the file of --identity does not exist yet, the device makes a key and asks the service for a certificate. It \
@@ -214,6 +218,11 @@ extension Verb {
       (
         "A new device, with a code from the operator",
         "apus listen --identity device.pem --enroll CODE --topic com.example.app"
+      ),
+      (
+        "A subscriber of a channel",
+        "apus listen --identity device.pem --topic com.example.app "
+          + "--channel dHN0LXNyY2gtY2hubA=="
       ),
       (
         "In a script: write the token to a file, then wait for one notification",

@@ -125,7 +125,7 @@ final class DeviceLink: DeviceConnectionDelegate {
 
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict {
     onReceived?(
       ReceivedNotification(

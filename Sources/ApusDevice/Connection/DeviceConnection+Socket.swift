@@ -183,7 +183,7 @@ extension DeviceConnection {
       }
       let verdict = delegate?.deviceConnection(
         self, received: arrival.notification, payload: arrival.payload(in: input),
-        collapseID: arrival.collapseID(in: input))
+        collapseID: arrival.collapseID(in: input), channelID: arrival.channelID(in: input))
       switch verdict ?? .decline {
       case .acknowledge: client.acknowledge(arrival.notification.messageID, to: &pending)
       case .hold: break

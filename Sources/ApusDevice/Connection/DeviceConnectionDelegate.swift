@@ -14,10 +14,11 @@ package protocol DeviceConnectionDelegate: AnyObject {
     _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
     retryMilliseconds: UInt64?)
 
-  /// A new notification. Payload and collapse id are borrowed for the duration of the call.
+  /// A new notification. Payload, collapse id and the id of its channel, empty for none, are borrowed for the duration
+  /// of the call.
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict
 
   /// The answer to `requestToken`. Nil: the service has no token for the topic.

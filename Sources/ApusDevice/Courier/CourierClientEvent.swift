@@ -70,6 +70,12 @@ package struct CourierArrival: Sendable {
   package func collapseID(in input: Span<UInt8>) -> Span<UInt8> {
     frame.fields(in: input).extracting(view.collapseID)
   }
+
+  /// The id of the channel that it came over; empty for none. `input` as for `payload`.
+  @_lifetime(copy input, borrow self)
+  package func channelID(in input: Span<UInt8>) -> Span<UInt8> {
+    frame.fields(in: input).extracting(view.channelID)
+  }
 }
 
 /// Why a connection to the courier failed.

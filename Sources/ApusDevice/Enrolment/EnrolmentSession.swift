@@ -129,7 +129,7 @@ package final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Senda
 
   package func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict { .decline }
 }
 

@@ -142,7 +142,7 @@ final class CrashDevices: DeviceConnectionDelegate {
 
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict {
     let index = connection.tag
     guard let number = CrashPayload.number(in: payload) else {

@@ -265,7 +265,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
 
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict {
     counts.received(payload)
     return .acknowledge

@@ -59,7 +59,7 @@ final class FetchCommand: DeviceConnectionDelegate {
 
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict {
     if notification.storage.contains(.lastFromStorage), !hasAll {
       hasAll = true

@@ -20,6 +20,7 @@ final class DeviceListener: DeviceConnectionDelegate {
   private let courier: HostPort
   private let configuration: DeviceConnection.Configuration
   private let topics: [String]
+  private let channels: ListenedChannels?
   private let names: [TopicHash: String]
   private let log: Log
   private let isJSON: Bool
@@ -37,7 +38,8 @@ final class DeviceListener: DeviceConnectionDelegate {
   private var isStopping = false
 
   init(
-    loop: EventLoop, topics: [String], courier: HostPort, invocation: Invocation,
+    loop: EventLoop, topics: [String], channels: ListenedChannels?, courier: HostPort,
+    invocation: Invocation,
     configuration: DeviceConnection.Configuration, strings: [String: String],
     renewal: ((DeviceIdentity) throws -> TLSContext)? = nil
   ) {
@@ -45,11 +47,13 @@ final class DeviceListener: DeviceConnectionDelegate {
     self.renewal = renewal
     self.strings = strings
     self.topics = topics
+    self.channels = channels
     self.invocation = invocation
     self.courier = courier
     self.configuration = configuration
     shared = DeviceLoop(loop: loop)
-    let hashes = topics.map { (Self.hash($0), $0) }
+    let listed = topics + (channels.map { [$0.topic] } ?? [])
+    let hashes = listed.map { (Self.hash($0), $0) }
     names = Dictionary(hashes) { first, _ in first }
     log = Log(invocation)
     let isJSON = invocation.isOn(ApusOptions.json)
@@ -71,8 +75,9 @@ final class DeviceListener: DeviceConnectionDelegate {
     let connection = DeviceConnection(
       shared: shared, configuration: configuration, seed: randomID().low, delegate: self)
     self.connection = connection
-    connection.setTopics(CourierTopics(enabled: hashes))
+    connection.setTopics(CourierTopics(enabled: Array(names.keys)))
     requestTokens()
+    if let channels { _ = connection.subscribe(channels.request) }
     connection.start()
   }
 
@@ -119,7 +124,7 @@ final class DeviceListener: DeviceConnectionDelegate {
         Output.standard("\(topic)  unregistered\n")
       }
     }
-    if topics.isEmpty { stop() }
+    if names.isEmpty { stop() }
   }
 
   func deviceConnection(
@@ -215,7 +220,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     } else {
       Output.standard("\(name)  \(token.hex)\n")
     }
-    if tokens.count == names.count { writeTokens() }
+    if tokens.count == Set(topics).count { writeTokens() }
   }
 
   private func writeTokens() {
@@ -228,22 +233,50 @@ final class DeviceListener: DeviceConnectionDelegate {
     }
   }
 
+  // MARK: Channels
+
+  func deviceConnection(
+    _ connection: DeviceConnection, confirmed confirmation: CourierChannelConfirmation
+  ) {
+    guard let channels else { return }
+    do throws(CommandFailure) {
+      try channels.check(confirmation)
+    } catch {
+      return fail(error)
+    }
+    for id in channels.ids {
+      if isJSON {
+        Output.json(
+          .members([
+            "event": .string("subscribed"), "topic": .string(channels.topic),
+            "channel": .string(id),
+          ]))
+      } else {
+        Output.standard("\(id)  subscribed\n")
+      }
+    }
+  }
+
   // MARK: Notifications
 
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
-    payload: Span<UInt8>, collapseID: Span<UInt8>
+    payload: Span<UInt8>, collapseID: Span<UInt8>, channelID: Span<UInt8>
   ) -> DeviceVerdict {
     // The service keeps the notifications after the last one wanted.
     guard !isStopping else { return .decline }
-    show(notification, payload: payload.text, collapseID: collapseID.text)
+    let channel = channelID.isEmpty ? nil : ListenedChannels.text(channelID)
+    show(
+      notification, payload: payload.text, collapseID: collapseID.text, channel: channel)
     if let topic = names[notification.topic] { activities.receive(payload, topic: topic) }
     received += 1
     if received == limit { stop() }
     return .acknowledge
   }
 
-  private func show(_ notification: CourierNotification, payload: String, collapseID: String) {
+  private func show(
+    _ notification: CourierNotification, payload: String, collapseID: String, channel: String?
+  ) {
     let topic = names[notification.topic]
     let isFromStorage = notification.storage.contains(.fromStorage)
     let sent = notification.sentNanoseconds.map { Int64(clamping: $0 / 1_000_000) }
@@ -256,8 +289,7 @@ final class DeviceListener: DeviceConnectionDelegate {
       ]
       let card = NotificationCard(
         topic: topic ?? "(unknown topic)", texts: texts.compactMap(\.self), payload: payload,
-        isFromStorage: isFromStorage,
-        time: time)
+        isFromStorage: isFromStorage, channel: channel, time: time)
       return Output.standard(card.text(columns: Process.columns))
     }
     Output.json(
@@ -269,6 +301,7 @@ final class DeviceListener: DeviceConnectionDelegate {
         "priority": notification.priority.map { .integer(Int64($0.rawValue)) },
         "expiration": notification.expirySeconds.map { .integer(Int64($0)) },
         "collapse_id": collapseID.isEmpty ? nil : .string(collapseID),
+        "channel": channel.map(JSONValue.string),
         "sent_milliseconds": sent.map(JSONValue.integer),
         "from_storage": .bool(isFromStorage),
         "payload": JSONValue(text: payload) ?? .string(payload),

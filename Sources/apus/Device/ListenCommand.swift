@@ -32,6 +32,7 @@ struct ListenCommand {
       throw invocation.failure(
         about: ApusOptions.unregister, "\"\(both)\" cannot be both registered and unregistered")
     }
+    let channels = try ListenedChannels(invocation, topics: topics)
     let (identity, file) = try ListenIdentity(invocation, courier).find()
     let authority = try invocation.authorityPEM()
     let context: TLSContext
@@ -42,7 +43,7 @@ struct ListenCommand {
     }
     let loop = EventLoop(name: "listen")
     let listener = DeviceListener(
-      loop: loop, topics: topics, courier: courier, invocation: invocation,
+      loop: loop, topics: topics, channels: channels, courier: courier, invocation: invocation,
       configuration: DeviceConnection.Configuration(
         endpoint: endpoint(), context: context,
         client: CourierClient.Configuration(

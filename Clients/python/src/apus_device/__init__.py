@@ -3,6 +3,8 @@
 `enrol` gets a certificate, `Client` stays connected and receives notifications.
 """
 
+from .changes import SubscriptionRefused
+from .channels import Subscription, SubscriptionStatus
 from .client import Client, Refused, TokenRefused
 from .connection import CertificateRejected, Ended, Service
 from .enrolment import EnrolmentRefused, Reason, enrol
@@ -12,5 +14,6 @@ from .notification import Notification
 
 __all__ = [
     "CertificateRejected", "Client", "Ended", "EnrolmentRefused", "Identity", "Notification", "PushType", "Reason",
-    "Refused", "Service", "State", "Status", "TokenRefused", "Topics", "enrol",
+    "Refused", "Service", "State", "Status", "Subscription", "SubscriptionRefused", "SubscriptionStatus",
+    "TokenRefused", "Topics", "enrol",
 ]

@@ -11,12 +11,14 @@ import os
 import pathlib
 import random
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
 from . import messages
 from .backoff import Backoff
+from .changes import Change, SubscriptionRefused
+from .channels import Subscription, SubscriptionStatus
 from .connection import CertificateRejected, Connection, Ended, Service
 from .identity import Identity, Key, certificate_request, new_key
 from .messages import State, Status, Topics
@@ -72,6 +74,9 @@ class Client:
         self._open: dict[tuple[int, int | None], Notification] = {}
         self._last: Notification | None = None
         self._tokens: dict[bytes, asyncio.Future[str]] = {}
+        self._changing = asyncio.Lock()
+        self._change: Change | None = None
+        self._change_count = 0
         self._renewal_key: Key | None = None
         self._runner: asyncio.Task[None] | None = None
 
@@ -121,6 +126,41 @@ class Client:
     async def set_power(self, power: State) -> None:
         self._power = power
         await self._send(messages.set_state(power))
+
+    async def subscribe(self, *subscriptions: Subscription) -> list[Subscription]:
+        """Subscribes to channels, whose topics the client must list, and returns all subscriptions of the device.
+
+        They stay until it unsubscribes, also while it is offline. Raises `SubscriptionRefused`.
+        """
+        return await self._request(subscribed=subscriptions)
+
+    async def unsubscribe(self, *subscriptions: Subscription) -> list[Subscription]:
+        return await self._request(unsubscribed=subscriptions)
+
+    async def set_subscriptions(self, *subscriptions: Subscription) -> list[Subscription]:
+        """Replaces all subscriptions of the device."""
+        return await self._request(subscribed=subscriptions, replaces=True)
+
+    async def subscriptions(self) -> list[Subscription]:
+        return await self._request()
+
+    async def _request(
+        self, subscribed: Sequence[Subscription] = (), unsubscribed: Sequence[Subscription] = (),
+        replaces: bool = False,
+    ) -> list[Subscription]:
+        async with self._changing:
+            self._change_count += 1
+            change = Change(self._change_count, subscribed, unsubscribed, replaces)
+            message = change.message(self._state.token)
+            try:
+                self._change = change
+                await self._send(message)
+                answer = await self._or_end(asyncio.shield(change.answer))
+            finally:
+                self._change = None
+        if answer.status != SubscriptionStatus.APPLIED:
+            raise SubscriptionRefused(answer.status, answer.subscribed or [])
+        return answer.subscribed or []
 
     async def _or_end(self, wanted: Awaitable[Value]) -> Value:
         """What is wanted, or the error with which the client ended."""
@@ -174,7 +214,8 @@ class Client:
             self._connection = connection
             await connection.send(
                 self._filter(), messages.set_state(self._power),
-                *(messages.app_token_request(self._state.token, topic) for topic in self._missing_tokens()))
+                *(messages.app_token_request(self._state.token, topic) for topic in self._missing_tokens()),
+                *([] if self._change is None else [self._change.message(self._state.token)]))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._receive(connection, session))
                 group.create_task(self._keep_alive(connection))
@@ -222,6 +263,9 @@ class Client:
                     await self._take(message)
                 case messages.AppTokenAnswer():
                     self._answer_token(message)
+                case messages.ChannelConfirmation():
+                    if self._change is not None:
+                        self._change.confirm(message)
                 case messages.RenewalAdvice():
                     session.renew_within(message.within_seconds)
                 case messages.RenewalAnswer():

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from .channels import Malformed
 
 MOST_BYTES = 65_536
 HEADER_BYTES = 5
 FIELD_HEADER_BYTES = 3
+Value = TypeVar("Value")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +109,14 @@ class Fields:
 
     def must_number(self, number: int) -> int:
         return int.from_bytes(self.must(number), "big")
+
+    def read(self, number: int, reader: Callable[[bytes], Value]) -> Value | None:
+        """What `reader` makes of the value; None if it is absent. For `Malformed` the frame is malformed."""
+        value = self.get(number)
+        try:
+            return None if value is None else reader(value)
+        except Malformed:
+            raise Fault("badField", self._command, number, length=len(value or b"")) from None
 
     def text(self, number: int) -> str | None:
         value = self.get(number)

@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from . import channels
+from .channels import Subscription
 from .frames import Fields, encode
 
 TOKEN_BYTES = 32
@@ -101,6 +103,11 @@ def set_state(state: int) -> bytes:
     return encode(0x14, [(1, bytes([state])), (2, (0x7FFFFFFF).to_bytes(4, "big"))])
 
 
+def channel_request(token: bytes | None, index: int, subscriptions: bytes) -> bytes:
+    fields = [(1, index.to_bytes(4, "big")), (2, subscriptions)]
+    return encode(0x1D, fields if token is None else [*fields, (3, token)])
+
+
 def enrolment_request(code: str | None, request: bytes, name: str | None, tags: Sequence[str] = ()) -> bytes:
     fields = [] if code is None else [(0x40, code.encode())]
     fields.append((0x41, request))
@@ -148,6 +155,8 @@ class NotificationMessage:
     id: str | None = None
     push_type: int | None = None
     collapse_id: str | None = None
+    #: The id of the channel that it came over.
+    channel: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,15 @@ class AppTokenAnswer:
 
 
 @dataclass(frozen=True)
+class ChannelConfirmation:
+    index: int
+    status: int
+    token: bytes | None = None
+    #: All subscriptions of the device.
+    subscribed: list[Subscription] | None = None
+
+
+@dataclass(frozen=True)
 class Goodbye:
     reason: str
     reconnect_milliseconds: int | None = None
@@ -209,7 +227,7 @@ class RenewalAdvice:
 
 Message = (
     ConnectResponse | NotificationMessage | Acknowledgement | KeepAliveAnswer | NoStorage | FlushAnswer
-    | AppTokenAnswer | Goodbye | EnrolmentAnswer | RenewalAnswer | RenewalAdvice
+    | AppTokenAnswer | ChannelConfirmation | Goodbye | EnrolmentAnswer | RenewalAnswer | RenewalAdvice
 )
 
 
@@ -241,7 +259,8 @@ def _notification(fields: Fields) -> NotificationMessage:
         priority=priority if priority in (1, 5, 10) else None,
         id=None if unique is None else str(uuid.UUID(bytes=unique)).upper(),
         push_type=push_type if push_type in PushType.__members__.values() else None,
-        collapse_id=None if collapse is None else collapse.decode("utf-8", "replace"))
+        collapse_id=None if collapse is None else collapse.decode("utf-8", "replace"),
+        channel=fields.read(29, channels.channel_id) or None)
 
 
 def _acknowledgement(fields: Fields) -> Acknowledgement:
@@ -253,6 +272,12 @@ def _app_token_answer(fields: Fields) -> AppTokenAnswer:
     return AppTokenAnswer(
         status=fields.must_number(1), token=fields.get(2) or None,
         topic=fields.must(3), app_id=fields.number(4))
+
+
+def _channel_confirmation(fields: Fields) -> ChannelConfirmation:
+    return ChannelConfirmation(
+        index=fields.must_number(1), token=fields.get(3), status=fields.must_number(4),
+        subscribed=fields.read(2, channels.decode))
 
 
 def _goodbye(fields: Fields) -> Goodbye:
@@ -289,6 +314,7 @@ _DECODERS: dict[int, tuple[Callable[[Fields], Message], dict[int, Container[int]
     0x0E: (lambda fields: NoStorage(token=fields.get(1)), {1: _TOKEN}),
     0x10: (lambda fields: FlushAnswer(padding_bytes=len(fields.get(2) or b"")), {}),
     0x12: (_app_token_answer, {1: (1,), 2: (0, TOKEN_BYTES), 3: _TOPIC, 4: (2,)}),
+    0x1D: (_channel_confirmation, {1: (4,), 3: _TOKEN, 4: (1,)}),
     0x80: (_goodbye, {0x41: (4,)}),
     0x82: (_enrolment_answer, _ANSWER_LENGTHS),
     0x84: (_renewal_answer, _ANSWER_LENGTHS),

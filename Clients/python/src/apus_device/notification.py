@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from .channels import text
 from .messages import NotificationMessage, PushType, Status
 from .state import Key
 
@@ -55,7 +56,7 @@ class Notification:
 
     @property
     def token(self) -> str:
-        """The device token that the provider used."""
+        """The device token that the provider used; of a broadcast, the connection's base token."""
         return self._message.token.hex()
 
     @property
@@ -67,6 +68,11 @@ class Notification:
     def collapse_id(self) -> str | None:
         """A notification replaces the one that is shown with the same id."""
         return self._message.collapse_id
+
+    @property
+    def channel(self) -> str | None:
+        """The id, in base64, of the channel that it came over; None if it was sent to this device."""
+        return None if self._message.channel is None else text(self._message.channel)
 
     @property
     def priority(self) -> int | None:
