@@ -87,7 +87,7 @@ package enum StoreCheck {
         } else {
           _ = try FeedbackRecord.decode(tokenValue: value)
         }
-      case .channels: _ = try ChannelRecord.decode(key: key, value: value)
+      case .channels: try ChannelRecord.examine(key: key, value: value)
       case .meta, .ledger: break
       }
       return nil

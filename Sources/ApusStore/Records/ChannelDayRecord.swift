@@ -33,7 +33,7 @@ package struct ChannelDayRecord: Sendable, Hashable {
   package var subscribers: UInt64
 
   package static let version: UInt8 = 1
-  private static let kind: UInt8 = 0x03
+  static let kind: UInt8 = 0x03
 
   package init(
     published: UInt64 = 0, delivered: UInt64 = 0, subscriptions: UInt64 = 0,

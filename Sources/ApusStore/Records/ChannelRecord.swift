@@ -74,6 +74,21 @@ package enum ChannelRecord {
   }
 }
 
+extension ChannelRecord {
+  /// Decodes a row of any kind of the family.
+  package static func examine(key: Span<UInt8>, value: Span<UInt8>) throws(RecordError) {
+    switch key.isEmpty ? channelKind : key[0] {
+    case channelKind: _ = try decode(key: key, value: value)
+    case broadcastKind: _ = try BroadcastRecord(decoding: value)
+    case SubscriptionRecord.kind: _ = try SubscriptionRecord(decoding: value)
+    case ChannelDayRecord.kind:
+      _ = try ChannelDayRecord.decode(key: key)
+      _ = try ChannelDayRecord(decoding: value)
+    default: throw .malformed(field: "kind")
+    }
+  }
+}
+
 extension StoreReader {
   /// Calls `body` for each channel, and `fault` for each row that cannot be read.
   package func forEachChannel(

@@ -30,7 +30,7 @@ package struct SubscriptionRecord: Sendable, Hashable {
   package var subscriptions: [Subscription]
 
   package static let version: UInt8 = 1
-  private static let kind: UInt8 = 0x02
+  static let kind: UInt8 = 0x02
   private static let subscriptionByteCount = 33
 
   package init(_ subscriptions: [Subscription] = []) { self.subscriptions = subscriptions }
