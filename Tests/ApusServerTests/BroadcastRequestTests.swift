@@ -147,6 +147,14 @@ struct BroadcastRequestTests {
     }
   }
 
+  @Test("A topic, which broadcasts have none of, is ignored")
+  func topic() throws {
+    let provider = try service.provider()
+    let headers = provider.headers(newest) + [RawHeader("apns-topic", "com.example.unknown")]
+    let body = Array(BroadcastService.update.utf8)
+    #expect(try provider.client.exchange(headers, body: body).status == 200)
+  }
+
   @Test("The other environment, the channel listener and the other app have none of it")
   func elsewhere() throws {
     let development = try service.provider(.development)

@@ -1,6 +1,7 @@
 import ApusCore
 import ApusModel
 import ApusServer
+import ApusStore
 import ApusTesting
 import ApusTrust
 import ApusWire
@@ -112,6 +113,28 @@ struct SubscriptionTests {
     try ahead.expectNothing()
     let next = try provider.store(channel, 2)
     #expect(try ahead.broadcast()[3] == next.payload)
+  }
+
+  @Test("Nothing is confirmed before it is durable, a list neither")
+  func pending() throws {
+    let store = MemoryStore()
+    let service = try BroadcastService(nil, .init { $0.store = store })
+    defer { service.service.stop() }
+    let channel = try service.createChannel()
+    let device = try service.connect()
+    store.holdCommits()
+    for (index, message) in [
+      ConnectedDevice.subscriptions(to: [channel]), ConnectedDevice.subscriptions(to: []),
+    ].enumerated() {
+      try device.client.send(
+        RawCourierFrame(0x1d, (1, [0, 0, 0, UInt8(index)]), (2, message)))
+    }
+    try device.expectNothing()
+    store.releaseCommits()
+    for index in 0..<2 as Range<UInt8> {
+      let confirmation = try device.client.expect(0x1d)
+      #expect(try confirmation[1] == [0, 0, 0, index] && listed(confirmation) == [channel])
+    }
   }
 
   @Test("Deleting a channel ends its subscriptions")

@@ -70,6 +70,55 @@ struct ChannelCommandTests {
     #expect(audit.contains("\"channel.created\"") && audit.contains("\"channel.deleted\""))
   }
 
+  @Test("apus listen subscribes to a channel and shows what apus send broadcasts")
+  func listens() throws {
+    let installation = try Installation()
+    #expect(
+      try shell(
+        #""$0" app --data . --change com.example.app --broadcast on"#, in: installation
+      ).code == 0)
+    try installation.start()
+    let id = try shell(
+      #""$0" channel create --data . --topic com.example.app"#, in: installation
+    ).text
+    let options = ["--topic", Installation.topic, "--channel", id]
+    let listener = try installation.device("phone").listen(options)
+    defer { listener.stop() }
+    let subscribed = try listener.first("subscribed")
+    let topic = Installation.topic + ".push-type.liveactivity"
+    #expect(subscribed["channel"] as? String == id && subscribed["topic"] as? String == topic)
+
+    let payload = #"{"aps":{"timestamp":1700000000,"event":"update","content-state":{}},"n":7}"#
+    let sent = try shell(
+      "\"$0\" send --data . --to localhost:\(installation.providerPort) --topic com.example.app "
+        + "--channel \(id) --expiration 4000000000 --payload '\(payload)'",
+      in: installation)
+    #expect(sent.code == 0, "\(sent)")
+    let notification = try listener.first("notification")
+    #expect(notification["channel"] as? String == id)
+    #expect(notification["topic"] as? String == topic)
+    #expect((notification["payload"] as? [String: Any])?["n"] as? Int == 7)
+    #expect(listener.all("token").count == 1, "a channel needs no token")
+
+    let device = try Programs.json(
+      Programs.run(
+        installation.apus, ["device", "add", "--data", installation.directory.path, "--json"]))
+    let files = try ["certificate_file", "key_file"].map { try #require(device[$0] as? String) }
+    let listen =
+      "\"$0\" listen --data . --to localhost:\(installation.courierPort) --channel \(id) --count 1 "
+      + "--certificate '\(files[0])' --key '\(files[1])'"
+    let text = try shell(listen, in: installation)
+    #expect(text.code == 0, "\(text)")
+    #expect(text.text.contains("\(id)  subscribed") && text.text.contains("channel \(id)"))
+    let unknown = try shell(
+      listen.replacing(id, with: "AAAAAAAAAAAAAAAAAAAAAA=="), in: installation)
+    #expect(unknown.code == 1 && unknown.text.contains("has no channel"), "\(unknown)")
+    let other = try shell(listen + " --topic a.b --topic c.d", in: installation)
+    #expect(
+      other.code == 2 && other.text.contains("channels are of one app, and there are 2"), "\(other)"
+    )
+  }
+
   @Test("A broadcast by apus send is counted, listed and exported")
   func exported() throws {
     let installation = try Installation()

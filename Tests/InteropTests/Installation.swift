@@ -136,7 +136,7 @@ final class InstalledDevice {
     self.listener = listener
   }
 
-  private func listen(_ arguments: [String]) throws -> Companion {
+  func listen(_ arguments: [String]) throws -> Companion {
     try Companion(
       installation.apus,
       [

@@ -30,6 +30,9 @@ final class SubscriptionRows: @unchecked Sendable {
     }
   }
 
+  /// Whether its record is being written.
+  func isPending(_ device: DeviceKey) -> Bool { pending[device] != nil }
+
   /// Writes a record. Calls `completion` on the worker's thread: with nil once it is durable.
   func write(
     _ record: SubscriptionRecord, of device: DeviceKey,

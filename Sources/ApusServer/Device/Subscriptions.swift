@@ -227,11 +227,14 @@ final class Subscriptions {
     }
     var change = SubscriptionChange(old, register, in: key.environment)
     change.apply(request, directory: context.trust.directory) { device.lists($0) }
-    guard change.record != old else { return completion(change.status, topics(of: old)) }
+    // What it confirms may still be being written: then it is confirmed behind that.
+    guard change.record != old || rows.isPending(key) else {
+      return completion(change.status, topics(of: old))
+    }
     rows.write(change.record, of: key) { [weak device] error in
       guard error == nil else { return completion(.unavailable, self.topics(of: old)) }
       // It may have gone, and come back as another connection, which has read the new record.
-      if let device, device.session != nil, device.connectionSlot == slot {
+      if let device, device.key == key, device.session != nil, device.connectionSlot == slot {
         self.follow(change, slot: slot)
       }
       completion(change.status, self.topics(of: change.record))

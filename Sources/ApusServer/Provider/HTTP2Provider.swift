@@ -276,7 +276,11 @@ final class HTTP2Provider: ConnectionDriver {
   ) -> NotificationID {
     defer { connection.markDirty() }
     if isCounted { shard.noteRejection(rejection.reason) }
-    if managesChannels || request.isBroadcast { return rejectChannel(request, rejection) }
+    if managesChannels || request.isBroadcast {
+      let id = rejectChannel(request, rejection)
+      interception?.rejected(request, rejection, id, of: self)
+      return id
+    }
     let given: NotificationID? =
       if case .given(let id) = Admission.messageID(of: request.fields) { id } else { nil }
     let id = given ?? context.ids.next()

@@ -44,6 +44,18 @@ struct CaptureTests {
     #expect(exchange.notes.isEmpty && exchange.fault == nil)
   }
 
+  @Test("A rejected broadcast is reported with the reason in a sentence")
+  func broadcast() throws {
+    let provider = try stage.service.provider()
+    let headers = stage.headers(String(repeating: "0", count: 64))
+      .setting(":path", "/4/broadcasts/apps/\(TestDirectory.topic)")
+    expectRefusal(
+      try provider.exchange(headers, body: TestService.payload), "400 FeatureNotEnabled")
+    let exchange = try stage.interceptor.exchange("")
+    #expect(exchange.status == 400 && exchange.reason == "FeatureNotEnabled")
+    #expect(exchange.explanation?.hasPrefix("broadcasts are off for the app") == true)
+  }
+
   @Test("A rejected push is reported with the reason in a sentence")
   func refused() throws {
     let token = try stage.token()
