@@ -140,7 +140,7 @@ class Broker:
         for _ in range(messages):
             self.broker.publish(1, 1, BYTES, publishers=1)
             self.sent += self.options.devices
-            # Whoever asks the fleet resets its latencies.
+            # Asking the fleet resets its latencies.
             now = self.server.settled_cpu_seconds()
             said = told(self.fleet, self.sent, self.options.devices)
             check(said["acknowledged"] == self.sent, f"the subscribers acknowledged {said} of {self.sent:,} copies")

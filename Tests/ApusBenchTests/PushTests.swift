@@ -86,7 +86,7 @@ struct PushRecipientTests {
     #expect(request.priority == .immediate && request.payload.count == 400)
   }
 
-  @Test("A channel and devices together are rejected, and so is neither")
+  @Test("A channel together with devices is rejected, and so is a run without either")
   func both() throws {
     let both = #expect(throws: CommandFailure.self) {
       try recipients(["--channel", "AQI=", "--tokens", "/dev/null"])

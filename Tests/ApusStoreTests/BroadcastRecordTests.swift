@@ -63,7 +63,7 @@ struct BroadcastRecordTests {
     #expect(try SubscriptionRecord(decoding: [1].span) == SubscriptionRecord())
   }
 
-  @Test("Every truncation is rejected, and so is what cannot be")
+  @Test("Truncated and impossible values are rejected")
   func malformed() {
     for count in 0..<(Self.value.count - 10) {
       #expect(throws: RecordError.self) {

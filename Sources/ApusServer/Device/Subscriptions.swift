@@ -54,13 +54,6 @@ final class Subscriptions {
     rows = SubscriptionRows(context)
   }
 
-  /// Subscriptions of connected devices.
-  var count: Int { table.count }
-
-  func count(of channel: ChannelID) -> Int {
-    register.entry(channel).map { table.count(of: $0.number) } ?? 0
-  }
-
   // MARK: Events
 
   func learn(_ event: ChannelEvent) {
@@ -279,19 +272,19 @@ final class Subscriptions {
   /// The next broadcast for a device that has room for one; it counts as sent. Nil if there is none for now.
   func next(for device: Device, slot: Int32, radioIsInUse: Bool) -> Due? {
     while true {
+      var isTimely = false
       let number = table.nextDue(of: slot) { number in
         guard let newest = known[number]?.newest else { return true }
-        // One that is not to be stored has one attempt.
-        return !newest.isStored
-          || device.timing(
+        isTimely =
+          device.timing(
             ofBroadcast: newest.priority, on: newest.topic, radioIsInUse: radioIsInUse) == .now
+        // One that is not to be stored has one attempt.
+        return isTimely || !newest.isStored
       }
       guard let number else { return nil }
       table.noteSent(number, to: slot)
-      guard let entry = known[number], let newest = entry.newest, let frame = entry.frame,
-        !newest.isExpired(atSeconds: context.wallSeconds),
-        device.timing(ofBroadcast: newest.priority, on: newest.topic, radioIsInUse: radioIsInUse)
-          == .now
+      guard isTimely, let entry = known[number], let newest = entry.newest,
+        let frame = entry.frame, !newest.isExpired(atSeconds: context.wallSeconds)
       else { continue }
       return Due(
         sent: Sent(messageID: newest.messageID, number: number, order: newest.order),
