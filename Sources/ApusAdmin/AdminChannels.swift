@@ -42,7 +42,7 @@ struct AdminChannels {
     return WebResponse(
       json: .fields([
         "channels": .array(channels.prefix(limit).map { json($0, trust, census) }),
-        "next": next.map { JSONValue.string(Self.text($0.id)) },
+        "next": next.map { JSONValue.string($0.id.text) },
       ]))
   }
 
@@ -68,7 +68,7 @@ struct AdminChannels {
       value.map { .integer(Int64(clamping: $0)) }
     }
     return .fields([
-      "channel": .string(Self.text(channel.id)),
+      "channel": .string(channel.id.text),
       "topic": .string(view.text(TopicKey(app: channel.app), trust)),
       "environment": .string(channel.environment.name),
       "storage": .string(channel.storage.name),
@@ -77,10 +77,6 @@ struct AdminChannels {
       "delivered": number(figures?.delivered),
       "subscriptions": number(figures?.subscriptions),
     ])
-  }
-
-  private static func text(_ id: ChannelID) -> String {
-    String(decoding: id.base64, as: UTF8.self)
   }
 
   // MARK: Changes
@@ -125,7 +121,7 @@ struct AdminChannels {
     try awaitStore(outcome)
     let topic = view.text(TopicKey(app: channel.app), view.trust)
     changes.record(.channelDeleted, subject(channel, topic))
-    return WebResponse(json: .fields(["deleted": .string(Self.text(channel.id))]))
+    return WebResponse(json: .fields(["deleted": .string(channel.id.text)]))
   }
 
   private func awaitStore(_ outcome: Monitor<StoreError??>) throws(AdminProblem) {
@@ -137,7 +133,7 @@ struct AdminChannels {
   }
 
   private func subject(_ channel: Channel, _ topic: String) -> String {
-    "channel \(Self.text(channel.id)) of \(topic), \(channel.environment.name)"
+    "channel \(channel.id.text) of \(topic), \(channel.environment.name)"
   }
 
   // MARK: Parameters
@@ -155,7 +151,7 @@ struct AdminChannels {
     let id = try input.parameter("channel", Self.id, Self.idForm)
     try input.requireAllUsed()
     guard let channel = view.service.channel(id) else {
-      throw AdminProblem(.notFound, "the channel \(Self.text(id)) does not exist")
+      throw AdminProblem(.notFound, "the channel \(id.text) does not exist")
     }
     return channel
   }

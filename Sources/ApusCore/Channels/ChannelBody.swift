@@ -71,4 +71,7 @@ extension ChannelID {
     let bytes = bytes
     return Base64.encode(bytes.span)
   }
+
+  /// The same for people.
+  package var text: String { String(decoding: base64, as: UTF8.self) }
 }

@@ -78,7 +78,7 @@ package final class LedgerLog {
       days.append(
         ChannelDay(
           day: Int64(key.day), app: key.app, environment: key.environment,
-          channel: key.channel.map { String(decoding: $0.base64, as: UTF8.self) },
+          channel: key.channel?.text,
           published: record.published, delivered: record.delivered,
           subscriptions: record.subscriptions, subscribers: record.subscribers))
     }

@@ -113,7 +113,7 @@ final class ChannelRegister: Sendable {
     } catch {
       log(
         .error, "a stored broadcast cannot be read and is left out",
-        .text("channel", String(decoding: channel.id.base64, as: UTF8.self)),
+        .text("channel", channel.id.text),
         .text("reason", "\(error)"))
     }
   }
