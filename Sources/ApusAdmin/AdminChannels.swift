@@ -28,7 +28,7 @@ struct AdminChannels {
   func list() throws(AdminProblem) -> WebResponse {
     let topic = try input.text("topic")
     let environment = try input.environment()
-    let after = try input.value("after", Self.idForm, Self.id)
+    let after = try input.value("after", Self.idForm) { ChannelID(text: $0) }
     let limit = Int(try input.integer("limit", 1...10_000, default: 1000))
     try input.requireAllUsed()
     var channels = try channels(topic, environment)
@@ -93,12 +93,8 @@ struct AdminChannels {
         "broadcasts are off for the app \(topic): switch them on with "
           + "`apus app --change \(topic) --broadcast on`")
     }
-    let random = randomBytes(ChannelID.byteCount)
-    guard let id = ChannelID(bytes: random.span) else {
-      preconditionFailure("16 random bytes are a channel's id")
-    }
     let channel = Channel(
-      id: id, app: app.id, environment: environment, storage: storage ?? .newest,
+      id: .random(), app: app.id, environment: environment, storage: storage ?? .newest,
       createdMilliseconds: EventLoop.wallClockMilliseconds())
     let outcome = Monitor<StoreError??>(nil)
     do throws(Refusal) {
@@ -140,15 +136,9 @@ struct AdminChannels {
 
   private static let idForm = "a channel id: base64 of 16 bytes"
 
-  private static func id(_ text: String) -> ChannelID? {
-    let text = Array(text.utf8)
-    guard let bytes = Base64.decode(text.span) else { return nil }
-    return ChannelID(bytes: bytes.span)
-  }
-
   /// That of the path, which is the only parameter. Throws `notFound` if there is none.
   private func channel() throws(AdminProblem) -> Channel {
-    let id = try input.parameter("channel", Self.id, Self.idForm)
+    let id = try input.parameter("channel", { ChannelID(text: $0) }, Self.idForm)
     try input.requireAllUsed()
     guard let channel = view.service.channel(id) else {
       throw AdminProblem(.notFound, "the channel \(id.text) does not exist")

@@ -7,6 +7,9 @@ package struct DevConfiguration: Sendable {
   package struct Ports: Sendable, Hashable {
     package var http2: UInt16 = 2197
     package var http2Development: UInt16 = 2198
+    /// Where providers manage channels.
+    package var channels: UInt16 = 2199
+    package var channelsDevelopment: UInt16 = 2200
     package var courier: UInt16 = 5223
     package var courierDevelopment: UInt16 = 5224
     package var gateway: UInt16 = 2195
@@ -22,6 +25,8 @@ package struct DevConfiguration: Sendable {
       var ports = Ports()
       ports.http2 = 0
       ports.http2Development = 0
+      ports.channels = 0
+      ports.channelsDevelopment = 0
       ports.courier = 0
       ports.courierDevelopment = 0
       ports.gateway = 0

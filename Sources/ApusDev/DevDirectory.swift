@@ -42,9 +42,13 @@ struct DevDirectory {
     else {
       throw DirectoryProblem("\(path) has no provider key with its private half")
     }
-    var topics = records.sections.filter { $0.kind == "app" }.map(\.name)
+    let apps = records.sections.filter { $0.kind == "app" }
+    for app in apps where app["broadcast"] != "on" {
+      try data.changeApp(app.name, broadcasts: true)
+    }
+    var topics = apps.map(\.name)
     for topic in configuration.topics where !topics.contains(topic) {
-      try data.addApp(topic, team: teamID)
+      try data.addApp(topic, team: teamID, broadcasts: true)
       topics.append(topic)
     }
     // The first requested topic is used in the examples.

@@ -88,6 +88,13 @@ final class DevInterceptor: Interceptor, LedgerWatcher {
     }
   }
 
+  func adopt(app bundle: String, _ done: @escaping @Sendable (Bool) -> Void) {
+    guard let late = late.withLock({ $0 }) else { return done(false) }
+    late.devices.loop.perform {
+      done((try? late.devices.addApp(bundle, reload: late.reload)) != nil)
+    }
+  }
+
   func answered(_ exchange: ProviderExchange) { recorder.enqueue(.answered(exchange)) }
 
   func connectionClosed(_ connection: InterceptedConnection) {

@@ -17,6 +17,8 @@ extension DevService {
     let ports = configuration.ports
     let listeners: [(ListenerKind, Environment, UInt16)] = [
       (.provider, .production, ports.http2), (.provider, .development, ports.http2Development),
+      (.channels, .production, ports.channels),
+      (.channels, .development, ports.channelsDevelopment),
       (.courier, .production, ports.courier),
       (.courier, .development, ports.courierDevelopment),
       (.gateway, .production, ports.gateway), (.gateway, .development, ports.gatewayDevelopment),

@@ -18,9 +18,12 @@ extension DataDirectory {
   /// App numbers are random, not sequential: a device token contains its app's number, which must not identify another
   /// app added after the first was removed.
   ///
-  /// - Parameter retention: How many of the app's notifications are stored for each device; nil writes no value, which
-  ///   means 1.
-  package func addApp(_ topic: String, team: ShortID, retention: Int? = nil) throws {
+  /// - Parameters:
+  ///   - retention: How many of the app's notifications are stored for each device; nil writes no value, which means 1.
+  ///   - broadcasts: Whether it may have channels.
+  package func addApp(
+    _ topic: String, team: ShortID, retention: Int? = nil, broadcasts: Bool = false
+  ) throws {
     try edit { text, records in
       try refuseSecond("app", topic, records)
       let used = Set(records.sections.filter { $0.kind == "app" }.compactMap { $0["id"] })
@@ -30,6 +33,7 @@ extension DataDirectory {
       } while number == 0 || used.contains(String(number))
       var values = [("id", String(number)), ("team", team.text)]
       if let retention { values.append(("retain", String(retention))) }
+      if broadcasts { values.append(("broadcast", "on")) }
       text.append(.init(kind: "app", name: topic, values: values))
     }
   }

@@ -303,6 +303,9 @@ package final class Service {
   /// New keys for session tickets; those of the previous turns still open old tickets.
   package func rotateTicketKeys() { tickets.rotate() }
 
+  /// The service as its administration sees it.
+  package var administered: any AdministeredService { running }
+
   /// The counters of each topic and environment, summed over all workers, since the data directory was created. The
   /// workers are asked one after the other: while notifications flow, only the counters of each worker are consistent.
   package func topicCounters() -> [TopicCounters] {

@@ -77,3 +77,14 @@ package final class RandomIDs {
     usedCount = 0
   }
 }
+
+extension ChannelID {
+  /// An id that nobody can guess, as the id alone decides who gets a channel's broadcasts.
+  package static func random() -> ChannelID {
+    let bytes = randomBytes(byteCount)
+    guard let id = ChannelID(bytes: bytes.span) else {
+      preconditionFailure("a channel's id has \(byteCount) bytes")
+    }
+    return id
+  }
+}

@@ -214,7 +214,8 @@ struct TableTests {
       "--gateway-development-listen": "2295", "--feedback-listen": "2196",
       "--feedback-development-listen": "2296", "--channels-listen": "off",
       "--channels-development-listen": "off", "--admin": "unix", "--admin-listen": "off",
-      "--port": "2197", "--courier-port": "5223", "--gateway-port": "2195",
+      "--port": "2197", "--channels-port": "2199", "--courier-port": "5223",
+      "--gateway-port": "2195",
       "--feedback-port": "2196", "--console-port": "2190",
       "--proxy-from": "127.0.0.0/8,::1",
     ]

@@ -30,8 +30,8 @@ extension Bench {
 
   // MARK: HTTP/2
 
-  func rawProvider() throws -> RawHTTP2Client {
-    let provider = RawHTTP2Client(try tls(.provider, protocols: ["h2"], identity: nil))
+  func rawProvider(_ kind: ListenerKind = .provider) throws -> RawHTTP2Client {
+    let provider = RawHTTP2Client(try tls(kind, protocols: ["h2"], identity: nil))
     try provider.begin()
     return provider
   }

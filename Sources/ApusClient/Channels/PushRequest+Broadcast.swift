@@ -88,25 +88,4 @@ extension PushRequest {
     }
     return false
   }
-
-  /// The findings of a broadcast, from those that the rules of pushes to devices give.
-  func broadcastFindings(_ findings: [LintFinding]) -> [LintFinding] {
-    // Their limit is smaller.
-    var findings = findings.filter { $0.rule != .payloadTooLarge }
-    if payload.count > payloadLimitBytes {
-      findings.insert(
-        LintFinding(
-          .payloadTooLarge, at: "payload",
-          "has \(payload.count) bytes, more than \(payloadLimitBytes), and is rejected as "
-            + "\(Reason.payloadTooLarge.text)",
-          remedy: "Shorten the content state, or let the app fetch the rest."), at: 0)
-    }
-    if startsActivity {
-      findings.append(
-        LintFinding(
-          .liveActivityEvent, at: "aps.event", "is start, and a broadcast cannot start an activity",
-          remedy: "Send the start to each device, and update or end on the channel."))
-    }
-    return findings
-  }
 }

@@ -105,16 +105,15 @@ extension PushRequest {
   ///
   /// - Parameter nowSeconds: Unix seconds to compare the expiration with.
   public func lint(nowSeconds: Int64? = nil) -> [LintFinding] {
-    let findings = PayloadLint.findings(
-      in: payload.span,
-      LintContext(
-        pushType: pushType,
-        // That of a broadcast has no suffix.
-        topic: channel == nil ? topic : nil,
-        // With the priority that is sent.
-        priority: priority ?? (pushType == .background ? .powerSaving : nil),
-        expirationSeconds: expirationSeconds, collapseIDByteCount: collapseID?.utf8.count,
-        nowSeconds: nowSeconds))
-    return channel == nil ? findings : broadcastFindings(findings)
+    var context = LintContext(
+      pushType: pushType,
+      // That of a broadcast has no suffix.
+      topic: channel == nil ? topic : nil,
+      // With the priority that is sent.
+      priority: priority ?? (pushType == .background ? .powerSaving : nil),
+      expirationSeconds: expirationSeconds, collapseIDByteCount: collapseID?.utf8.count,
+      nowSeconds: nowSeconds)
+    context.isBroadcast = channel != nil
+    return PayloadLint.findings(in: payload.span, context)
   }
 }

@@ -44,6 +44,9 @@ package enum DevOptions {
 
   package static let port = port(
     "--port", "2197", "Listener for providers; for development, one above.")
+  package static let channelsPort = port(
+    "--channels-port", "2199",
+    "Listener where providers manage channels; for development, one above.")
   package static let courierPort = port(
     "--courier-port", "5223", "Listener for your own devices; for development, one above.")
   package static let gatewayPort = port(
@@ -89,7 +92,8 @@ package enum DevOptions {
     data.description, strict.description, topic.description, device.description,
     strings.description, faults.description, keep.description, keepMegabytes.description,
     failOn.description, junit.description, allow.description, port.description,
-    courierPort.description, gatewayPort.description, feedbackPort.description,
+    channelsPort.description, courierPort.description, gatewayPort.description,
+    feedbackPort.description,
     consolePort.description, listen.description, name.description, passwordFile.description,
     rsa.description, legacyTLS.description, freePorts.description,
   ]

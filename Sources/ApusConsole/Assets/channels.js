@@ -7,21 +7,31 @@ import { literal, plain } from '/assets/text.js'
 
 const PAGE = 200
 
+const COLUMNS = [
+  'Channel', 'Topic', 'Environment', 'Keeps', 'Created', 'Subscribers', 'Published', 'Delivered', '',
+]
+
 const STORAGE = { newest: 'newest broadcast', none: 'nothing' }
 
+/** The apps of `apus dev`, which may all have channels. */
+const devApps = async () => ({ apps: (await get('/status')).topics.map((topic) => ({ topic, broadcast: 'on' })) })
+
 export class Channels extends Pane {
-  constructor() {
+  /** `isDev`: of `apus dev`, where a device subscribes when a Live Activity with the channel starts. */
+  constructor({ isDev = false } = {}) {
     super('Channels', 'One broadcast on a channel goes to every device that is subscribed to it.')
+    this.isDev = isDev
     this.list = h('div', {})
     this.form = h('div', { data: { needs: 'operate' } })
     this.apps = h('div', {})
     this.environment = select([['production', 'production'], ['development', 'development']], 'production')
     this.storage = select([['newest', STORAGE.newest], ['none', STORAGE.none]], 'newest')
-    this.add(this.list, this.form, box('Apps', this.apps))
+    this.add(this.list, this.form)
+    if (!isDev) this.add(box('Apps', this.apps))
   }
 
   async update() {
-    const [{ apps }, page] = await Promise.all([get('/apps'), this.#page()])
+    const [{ apps }, page] = await Promise.all([this.isDev ? devApps() : get('/apps'), this.#page()])
     this.channels = page.channels
     this.next = page.next
     this.#showChannels()
@@ -40,16 +50,16 @@ export class Channels extends Pane {
       : h('p', { class: 'muted' }, 'No app may have channels yet.'))
   }
 
-  #page(after) { return get(`/channels${query({ limit: PAGE, after })}`) }
+  #page(after) { return get(this.isDev ? '/channels' : `/channels${query({ limit: PAGE, after })}`) }
 
   #showChannels() {
-    fill(this.list, table('Channels', ['Channel', 'Topic', 'Environment', 'Keeps', 'Created', 'Subscribers', 'Published', 'Delivered', ''],
-      this.channels.map(({ channel, topic, environment, storage, created, subscriptions, published, delivered }) => [
-        [h('code', {}, literal(channel)), ' ', copyButton(channel, `the id ${channel}`)], plain(topic), environment,
-        STORAGE[storage], when(created), ...[subscriptions, published, delivered].map((n) => `${n ?? ''}`),
-        button('Delete', () => this.#delete(channel), { class: 'small quiet danger', data: { needs: 'operate' },
-          'aria-label': `Delete ${channel}` }),
-      ])), this.next && button('Show more', () => this.#more()))
+    fill(this.list, table('Channels', COLUMNS, this.channels.map((one) => [
+      [h('code', {}, literal(one.channel)), ' ', copyButton(one.channel, `the id ${one.channel}`)],
+      plain(one.topic), one.environment, STORAGE[one.storage], when(one.created ?? one.createdMilliseconds),
+      ...[one.subscriptions, one.published, one.delivered].map((number) => `${number ?? ''}`),
+      button('Delete', () => this.#delete(one.channel), { class: 'small quiet danger', data: { needs: 'operate' },
+        'aria-label': `Delete ${one.channel}` }),
+    ])), this.next && button('Show more', () => this.#more()))
   }
 
   async #more() {

@@ -10,7 +10,9 @@ import { count, literal } from '/assets/text.js'
 
 const LIMITS = { voip: 5120 }
 const LIMIT = 4096
+const BROADCAST_LIMIT = 5120
 const BY_TOKEN = '\u0000token'
+const BY_CHANNEL = '\u0000channel'
 
 export class Compose {
   // An example to start with.
@@ -26,14 +28,19 @@ export class Compose {
     this.token = h('input', { class: 'token', spellcheck: 'false', autocomplete: 'off' })
     this.tokenField = field('Device token', this.token,
       'The device token as issued to the app: an even number of hexadecimal digits.')
+    this.channel = select([], '')
+    this.channelField = field('Channel', this.channel)
     this.environment = select(['production', 'development'], 'production')
+    this.environmentField = field('Environment', this.environment)
     this.topic = h('input',
       { spellcheck: 'false', autocomplete: 'off', list: 'topics', oninput: () => { this.#edited = true } })
     this.topics = h('datalist', { id: 'topics' })
+    this.topicField = field('Topic', this.topic)
     this.type = select(Object.keys(PUSH_TYPES), 'alert', { onchange: () => this.#typed() })
     this.priority = select(['10', '5', '1'], '10')
     this.expiration = h('input', { type: 'number', min: '0', placeholder: 'one attempt' })
     this.collapse = h('input', { autocomplete: 'off' })
+    this.collapseField = field('Collapse id', this.collapse)
     this.form = h('div', { class: 'fields' })
     this.text = h('textarea',
       { class: 'code', rows: '16', spellcheck: 'false', id: 'payload-text', 'aria-label': 'Payload as JSON',
@@ -59,9 +66,9 @@ export class Compose {
     h('div', { class: 'column' },
       h('h1', {}, this.sender.title), this.sender.note && h('p', { class: 'muted' }, this.sender.note),
       h('div', { class: 'fields' },
-        this.deviceField, this.tokenField, field('Push type', this.type), field('Topic', this.topic),
-        this.topics, field('Environment', this.environment), field('Priority', this.priority),
-        field('Expiration, s from now', this.expiration), field('Collapse id', this.collapse)),
+        this.deviceField, this.tokenField, this.channelField, field('Push type', this.type),
+        this.topicField, this.topics, this.environmentField, field('Priority', this.priority),
+        field('Expiration, s from now', this.expiration), this.collapseField),
       h('div', { class: 'tools' }, h('h2', {}, 'Payload'), this.modes, this.size),
       this.form, this.text, this.fault,
       h('div', { class: 'actions' }, this.sendButton,
@@ -85,18 +92,41 @@ export class Compose {
   }
 
   async #devices() {
-    const devices = await this.sender.devices().catch(() => [])
+    const [devices, channels] = await Promise.all(
+      [this.sender.devices(), this.sender.channels()].map((list) => list.catch(() => [])))
+    this.channels = channels
+    const chosen = this.channel.value
+    fill(this.channel, channels.map(({ channel, topic, environment }) => h('option',
+      { value: channel, selected: channel === chosen }, `${channel}, ${topic}, ${environment}`)))
     const now = this.device.value
     fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id
       ? `${name} (${id})` : id)),
-      h('option', { value: BY_TOKEN }, 'a token…'))
+      h('option', { value: BY_TOKEN }, 'a token…'),
+      channels.length > 0 && h('option', { value: BY_CHANNEL }, 'a channel…'))
     if ([...this.device.options].some((option) => option.value === now)) this.device.value = now
     this.deviceField.hidden = devices.length === 0
-    if (this.wanted) { this.device.value = this.wanted; this.wanted = null }
+    if (this.wanted) {
+      this.device.value = this.wanted
+      if (this.wanted === BY_CHANNEL) this.channel.value = this.wantedChannel
+      this.wanted = null
+    }
     this.#target()
   }
 
-  #target() { this.tokenField.hidden = this.device.value !== BY_TOKEN }
+  get #isBroadcast() { return this.device.value === BY_CHANNEL }
+
+  /** A channel says the app and the environment, and has broadcasts to Live Activities only. */
+  #target() {
+    this.tokenField.hidden = this.device.value !== BY_TOKEN
+    this.channelField.hidden = !this.#isBroadcast
+    for (const one of [this.topicField, this.environmentField, this.collapseField]) one.hidden = this.#isBroadcast
+    if (this.#isBroadcast && this.type.value !== 'liveactivity') {
+      this.type.value = 'liveactivity'
+      this.#typed()
+    } else {
+      this.#draw()
+    }
+  }
 
   #suggestTopic() { this.topic.value = (this.base ?? '') + PUSH_TYPES[this.type.value].suffix }
 
@@ -167,7 +197,7 @@ export class Compose {
     // Spaces in the form's text are only for display and are not sent; text written by hand is sent unchanged.
     const sent = raw || fault ? text : JSON.stringify(JSON.parse(text))
     const size = new TextEncoder().encode(sent).length
-    const limit = LIMITS[this.type.value] ?? LIMIT
+    const limit = this.#isBroadcast ? BROADCAST_LIMIT : LIMITS[this.type.value] ?? LIMIT
     this.size.textContent = `${count(size)} of ${count(limit)} bytes`
     this.size.classList.toggle('over', size > limit)
     if (!fault) this.#preview(text)
@@ -186,14 +216,13 @@ export class Compose {
   async #send() {
     const text = this.#draw()
     if (text == null) { this.fault.scrollIntoView({ block: 'nearest' }); return }
-    const target = this.device.value === BY_TOKEN ? { token: this.token.value.trim() } : { device: this.device.value }
     const body = {
-      ...target, topic: this.topic.value.trim(), pushType: this.type.value, priority: Number(this.priority.value),
-      environment: this.environment.value, payload: text,
+      ...this.#recipient(), pushType: this.type.value, priority: Number(this.priority.value), payload: text,
     }
-    const seconds = this.expiration.value
+    // A broadcast must say it.
+    const seconds = this.expiration.value || (this.#isBroadcast ? '0' : '')
     if (seconds !== '') body.expiration = Number(seconds) && this.#seconds() + Number(seconds)
-    if (this.collapse.value) body.collapseID = this.collapse.value
+    if (this.collapse.value && !this.#isBroadcast) body.collapseID = this.collapse.value
     this.sendButton.disabled = true
     try {
       const { later, ...answer } = await this.sender.send(body)
@@ -204,6 +233,12 @@ export class Compose {
     } finally {
       this.sendButton.disabled = false
     }
+  }
+
+  #recipient() {
+    if (this.#isBroadcast) return this.channels.find(({ channel }) => channel === this.channel.value)
+    const target = this.device.value === BY_TOKEN ? { token: this.token.value.trim() } : { device: this.device.value }
+    return { ...target, topic: this.topic.value.trim(), environment: this.environment.value }
   }
 
   #answered({ good, words, href, link, explanation, violations = [], fault, ids = [] }) {
@@ -232,7 +267,8 @@ export class Compose {
     this.token.value = push.token ?? ''
     if (push.environment) this.environment.value = push.environment
     // The token rather than the device, so that the push goes to the same token again.
-    this.wanted = BY_TOKEN
+    this.wanted = push.channel == null ? BY_TOKEN : BY_CHANNEL
+    this.wantedChannel = push.channel
     fill(this.answer)
     this.#draw()
   }

@@ -1,5 +1,6 @@
 // The views of `apus dev`.
 
+import { Channels } from '/assets/channels.js'
 import { Compose } from '/assets/compose.js'
 import { standInSender } from '/assets/senders.js'
 import { Devices } from '/assets/devices.js'
@@ -22,6 +23,7 @@ export function views({ go, view }) {
     inbox: { title: 'Inbox', letter: 'i', make: () => new Inbox({ go, compose: again }) },
     compose: { title: 'Compose', letter: 'c', make: () => new Compose(standInSender) },
     devices: { title: 'Devices', letter: 'd', make: () => new Devices({ go }) },
+    channels: { title: 'Channels', letter: 'h', make: () => new Channels({ isDev: true }) },
     faults: { title: 'Faults', letter: 'f', make: () => new Faults() },
     violations: { title: 'Violations', letter: 'v', make: () => new Violations() },
     tokens: { title: 'Tokens', letter: 't', make: () => new Tokens() },

@@ -120,7 +120,17 @@ export class Devices {
           h('code', { title: token }, shortened(token, 10)),
           copyButton(token, `the token of ${device.id} for ${topic}`),
           h('small', { class: 'muted' }, plain(topic), ', ', environment,
-            activity != null && `, Live Activity ${activity}`))))))
+            activity != null && `, Live Activity ${activity}`))))),
+      this.#channels(device))
+  }
+
+  /** What its Live Activities have subscribed to. */
+  #channels({ channels = [] }) {
+    return channels.length > 0 && h('ul', { class: 'token-list', 'aria-label': 'Channels' },
+      channels.map(({ channel, topic, environment, subscribed }) => h('li', {},
+        h('code', {}, plain(channel)), copyButton(channel, `the id ${channel}`),
+        h('small', { class: 'muted' }, plain(topic), ', ', environment),
+        !subscribed && h('span', { class: 'mark warn' }, 'not subscribed: no such channel'))))
   }
 
   async #shown(device) {

@@ -14,11 +14,12 @@ const narrow = matchMedia('(max-width: 760px)')
 const VERDICTS = [['', 'All'], ['refused', 'Rejected'], ['violations', 'Violations']]
 
 function row(line) {
-  const delivered = /^Delivered/.test(line.state)
+  const delivered = line.recipients > 0 || /^Delivered/.test(line.state)
   const waits = /^Stored/.test(line.state)
   const facts = [
     line.type || 'no type', line.topic, line.device,
-    delivered ? 'delivered' : waits ? 'waits' : /^Discarded - (.*)/.exec(line.state)?.[1].toLowerCase(),
+    line.recipients != null && `broadcast to ${line.recipients} ${line.recipients === 1 ? 'device' : 'devices'}`,
+    delivered ? line.recipients == null && 'delivered' : waits ? 'waits' : /^Discarded - (.*)/.exec(line.state)?.[1].toLowerCase(),
   ].filter(Boolean)
   return h(
     'div', { class: `line ${line.refused ? 'refused' : ''}` },

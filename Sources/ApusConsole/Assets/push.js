@@ -58,6 +58,8 @@ export function way(push) {
     state.cause && h('small', { class: 'cause' }, literal(state.cause))))))
 }
 
+const deviceLink = (id) => h('a', { href: `#/devices/${encodeURIComponent(id)}` }, plain(id))
+
 function withCopy(text, what, shown = text) {
   return text && [literal(shown, { title: text }), ' ', copyButton(text, what)]
 }
@@ -76,14 +78,16 @@ function request(push) {
     ['From', push.peer],
     ['Credential', push.credential && literal(push.credential)],
     ['Command', push.command ?? null], ['Identifier', push.identifier ?? null],
-    ['Token', withCopy(push.token, 'the device token', shortened(push.token))],
-    ['Device', push.device && h('a', { href: `#/devices/${encodeURIComponent(push.device)}` }, plain(push.device))],
+    push.channel != null ? ['Channel', withCopy(push.channel, 'the channel')]
+      : ['Token', withCopy(push.token, 'the device token', shortened(push.token))],
+    ['Device', push.device && deviceLink(push.device)],
     ['Topic', push.topic && literal(push.topic)],
     ['Push type', push.pushType ?? h('span', { class: 'muted' }, 'not given')],
     ['Priority', push.priority],
     ['Expiration', expiration(push)],
     ['Collapse id', push.collapseID && literal(push.collapseID)],
-    ['apns-id', withCopy(push.apnsID, 'the apns-id')],
+    push.channel != null ? ['apns-request-id', withCopy(push.apnsID, 'the apns-request-id')]
+      : ['apns-id', withCopy(push.apnsID, 'the apns-id')],
     ['apns-unique-id', withCopy(push.uniqueID, 'the apns-unique-id')],
   ]))
 }
@@ -121,6 +125,7 @@ function payload(push) {
 /** Why no device has shown the push. */
 function unseen(push) {
   if (isRefused(push)) return 'The push was rejected, so no device gets it.'
+  if (push.channel != null) return 'No virtual device has received it yet.'
   if (push.activity?.outcome === 'dropped') return 'The device dropped it.'
   return push.device ? 'The device has not shown it yet.' : 'No virtual device has this token.'
 }
@@ -148,10 +153,26 @@ function rendering(push) {
 function activity(push) {
   const { outcome, activity: id, reason } = push.activity ?? {}
   if (!outcome) return null
-  const device = push.device && h('a', { href: `#/devices/${encodeURIComponent(push.device)}` }, plain(push.device))
+  const device = push.device && deviceLink(push.device)
   return h('div', { class: `callout verdict ${outcome === 'dropped' ? 'warn' : ''}` }, outcome === 'dropped'
     ? h('p', {}, h('strong', {}, 'Dropped by the device'), ': ', literal(reason ?? ''), '.')
     : h('p', {}, `Live Activity ${id} `, h('strong', {}, outcome), device && [' on ', device], '.'))
+}
+
+/** The virtual devices that received a broadcast. */
+function recipients(push) {
+  if (push.channel == null || isRefused(push)) return null
+  const list = push.recipients ?? []
+  return section(`Recipients (${list.length})`, list.length === 0
+    ? h('p', { class: 'muted' }, 'A device subscribes when a Live Activity with this channel starts.')
+    : h('ol', { class: 'way' }, list.map(({ device, atMilliseconds, fromStorage, activity }) => h(
+      'li', { class: activity?.outcome === 'dropped' ? 'bad' : 'good' },
+      h('span', { class: 'state' }, deviceLink(device)),
+      h('span', { class: 'muted' }, `+${duration(atMilliseconds - push.receivedMilliseconds)}`,
+        fromStorage && ', from storage'),
+      when(atMilliseconds, 'exact'),
+      activity && h('small', { class: 'cause' }, activity.outcome === 'dropped'
+        ? ['Dropped: ', literal(activity.reason ?? '')] : `Live Activity ${activity.activity} ${activity.outcome}`)))))
 }
 
 /** The push as elements. `actions` follow the actions that every push has. */
@@ -167,7 +188,7 @@ export function pushDetail(push, { onback, onagain }) {
         push.curl && button('Copy as curl', () => copy(push.curl, 'a curl command'), { id: 'copy-curl' }),
         button('Edit and send', () => onagain(push)))),
     h('div', { class: 'detail-body' }, verdict(push), activity(push),
-      h('div', { class: 'wide' }, violations(push.violations), way(push), payload(push), request(push), headers(push)),
+      h('div', { class: 'wide' }, violations(push.violations), way(push), recipients(push), payload(push), request(push), headers(push)),
       h('aside', { class: 'beside' }, rendering(push))),
   ]
 }

@@ -55,6 +55,7 @@ function summary(push) {
     number: push.number, time: push.receivedMilliseconds, title: oneLine(name.title, 160),
       body: oneLine(name.body, 200),
     isText: name.isText, topic: push.topic ?? '', type: push.pushType ?? '', device: push.device ?? null,
+    recipients: push.channel == null ? null : push.recipients?.length ?? 0,
     environment: push.environment, status: push.verdict?.status, reason: push.verdict?.reason ?? '',
     refused: isRefused(push), fault: push.verdict?.fault ?? '', violations: push.violations?.length ?? 0,
     state: states.length ? states[states.length - 1].state : '', dropped: push.activity?.outcome === 'dropped',

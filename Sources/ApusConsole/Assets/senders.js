@@ -1,6 +1,6 @@
 // The targets of the composer: the development service, which knows its devices and keeps each push, or the service.
 //
-// `devices()` to choose from, `topics()` with the offset of the service's clock, and `send(push)`, which describes the
+// `devices()` and `channels()` to choose from, `topics()` with the offset of the service's clock, and `send(push)`, which describes the
 // response: `{ good, words, explanation, fault, ids, href, link }`, and `later()` for what is known only a moment
 // later.
 
@@ -22,6 +22,11 @@ export const standInSender = {
   title: 'Compose',
 
   async devices() { return (await get('/devices')).devices },
+
+  async channels() {
+    const { channels } = await get('/channels')
+    return channels.map(({ channel, topic, environment }) => ({ channel, topic, environment }))
+  },
 
   async topics() {
     const { topics, clock } = await get('/status')
@@ -47,6 +52,8 @@ export const serviceSender = {
   note: 'A test push is handled like a provider’s, and reaches the real device. The audit log records it.',
 
   async devices() { return [] },
+
+  async channels() { return [] },
 
   async topics() {
     const { apps } = await get('/apps')

@@ -13,7 +13,7 @@ package enum ChannelOperation: Sendable, Hashable {
 package struct ChannelHead: Sendable, Hashable {
   package var operation: ChannelOperation
   /// Where the bundle id is in the path.
-  var bundle: Range<Int>
+  package var bundle: Range<Int>
 }
 
 /// Decides whether a request of the channel management API may be carried out.
@@ -77,10 +77,7 @@ package enum ChannelAdmission {
     _ bundle: Span<UInt8>, grant: Grant, connection: borrowing ProviderConnection,
     directory: Directory
   ) throws(Refusal) -> AppID {
-    guard let app = directory.app(bundleID: bundle) else {
-      let suffix = TopicSuffix(of: bundle)
-      throw Refusal(.channel(suffix == .none ? .bundleUnknown : .bundleWithSuffix))
-    }
+    let app = try registered(bundle, in: directory)
     guard app.team == grant.team else {
       throw Refusal(
         .channel(.bundleOfOtherTeam(app: app.id, owner: app.team, team: grant.team)))
@@ -98,6 +95,17 @@ package enum ChannelAdmission {
     }
     guard app.broadcasts else { throw Refusal(.channel(.broadcastsOff(app.id))) }
     return app.id
+  }
+
+  /// The app with a bundle id, whoever asks for it.
+  package static func registered(
+    _ bundle: Span<UInt8>, in directory: Directory
+  ) throws(Refusal) -> App {
+    guard let app = directory.app(bundleID: bundle) else {
+      let suffix = TopicSuffix(of: bundle)
+      throw Refusal(.channel(suffix == .none ? .bundleUnknown : .bundleWithSuffix))
+    }
+    return app
   }
 
   /// The channel that the request names; nil for one that this service cannot have issued.

@@ -74,4 +74,11 @@ extension ChannelID {
 
   /// The same for people.
   package var text: String { String(decoding: base64, as: UTF8.self) }
+
+  /// Nil unless it is base64 of 16 bytes.
+  package init?(text: String) {
+    let text = Array(text.utf8)
+    guard let bytes = Base64.decode(text.span) else { return nil }
+    self.init(bytes: bytes.span)
+  }
 }

@@ -9,6 +9,8 @@ package struct LintContext: Sendable, Hashable {
   /// Unix seconds.
   package var expirationSeconds: Int64?
   package var collapseIDByteCount: Int?
+  /// Whether the push goes to a channel.
+  package var isBroadcast = false
   /// The current time in Unix seconds; if nil, times are not compared with it.
   package var nowSeconds: Int64?
 
@@ -41,6 +43,7 @@ package struct LintContext: Sendable, Hashable {
   var effectivePriority: Priority { priority ?? .immediate }
 
   var payloadLimit: Int {
-    pushType == .voip ? Limits.voipPayloadBytes : Limits.payloadBytes
+    if isBroadcast { return Limits.broadcastPayloadBytes }
+    return pushType == .voip ? Limits.voipPayloadBytes : Limits.payloadBytes
   }
 }

@@ -146,7 +146,11 @@ extension PayloadLint {
         .liveActivityState, at: "aps.content-state", "is missing, so there is nothing to show",
         "Add the JSON that the app's ContentState decodes.")
     }
-    if event == "start" {
+    if event == "start", context.isBroadcast {
+      add(
+        .liveActivityEvent, at: "aps.event", "is start, and a broadcast cannot start an activity",
+        "Send the start to each device, and update or end on the channel.")
+    } else if event == "start" {
       for key in ["attributes-type", "attributes", "alert"] where !aps.has(key) {
         add(
           .liveActivityStart, at: "aps.\(key)",

@@ -91,8 +91,12 @@ struct DevAPI: WebHandler {
       .violations, .clearViolations:
       return try PushRoutes(context: context).answer(operation, input)
     case .listDevices, .addDevice, .changeDevice, .removeDevice, .shown, .clearShown,
-      .activities, .clearActivities, .listStrings, .strings, .setStrings:
+      .listStrings, .strings, .setStrings:
       return try DeviceRoutes(context: context).answer(operation, input)
+    case .activities, .startActivity, .clearActivities:
+      return try ActivityRoutes(context: context).answer(operation, input)
+    case .listChannels, .addChannel, .removeChannel:
+      return try ChannelRoutes(context: context).answer(operation, input)
     case .listFaults, .addFault, .removeFaults, .removeFault:
       return try FaultRoutes(context: context).answer(operation, input)
     case .send: return try SendRoutes(context: context).answer(input)

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusClient
 import ApusThread
 package import ApusLoop
@@ -17,6 +18,7 @@ struct DevContext: Sendable {
   let feed: EventFeed
   let composer: Composer
   let facts: DevFacts
+  let service: any AdministeredService
 
   /// Runs `body` with the devices on their loop, and waits for its result; nil on timeout.
   func ask<Answer: Sendable>(
@@ -123,7 +125,8 @@ package struct DevFacts: Sendable {
         + (password == nil ? "" : "--header \"authorization: Bearer $APUS_DEV_PASSWORD\" ")
         + "'\(console)/api/v1/tokens/provider?format=text')\"")
     let names = [
-      HeaderName.apnsTopic, .apnsPushType, .apnsPriority, .apnsExpiration, .apnsCollapseID,
+      HeaderName.apnsTopic, .apnsChannelID, .apnsPushType, .apnsPriority, .apnsExpiration,
+      .apnsCollapseID,
     ].map { "\($0.text)" }
     var fields = request.headers.filter { names.contains($0.name) }.map { ($0.name, $0.value) }
     if request.interface == .binary {
@@ -137,7 +140,8 @@ package struct DevFacts: Sendable {
       words.insert("printf %s \(base64) | base64 --decode |", at: 0)
       words.append("--data-binary @-")
     }
-    words.append(Self.quoted("https://\(authority(port: port))/3/device/\(request.token)"))
+    let path = request.channel == nil ? "/3/device/\(request.token)" : request.path
+    words.append(Self.quoted("https://\(authority(port: port))\(path)"))
     return words.joined(separator: " ")
   }
 

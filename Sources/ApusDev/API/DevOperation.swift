@@ -7,7 +7,8 @@ package enum DevOperation: String, Sendable, CaseIterable {
   case listPushes, getPush, clearPushes, waitForPushes, countPushes, assertPushes
   case violations, clearViolations
   case listDevices, addDevice, changeDevice, removeDevice, shown, clearShown
-  case activities, clearActivities
+  case activities, startActivity, clearActivities
+  case listChannels, addChannel, removeChannel
   case listFaults, addFault, removeFaults, removeFault
   case clock, setClock
   case listStrings, strings, setStrings
@@ -52,7 +53,11 @@ package enum DevOperation: String, Sendable, CaseIterable {
     case .shown: Route("GET", "/api/v1/devices/{id}/shown")
     case .clearShown: Route("DELETE", "/api/v1/devices/{id}/shown")
     case .activities: Route("GET", "/api/v1/devices/{id}/activities")
+    case .startActivity: Route("POST", "/api/v1/devices/{id}/activities", .json)
     case .clearActivities: Route("DELETE", "/api/v1/devices/{id}/activities")
+    case .listChannels: Route("GET", "/api/v1/channels")
+    case .addChannel: Route("POST", "/api/v1/channels", .json)
+    case .removeChannel: Route("DELETE", "/api/v1/channels/{id}")
     case .listFaults: Route("GET", "/api/v1/faults")
     case .addFault: Route("POST", "/api/v1/faults", .json)
     case .removeFaults: Route("DELETE", "/api/v1/faults")

@@ -17,8 +17,6 @@ struct DeviceRoutes {
     case .removeDevice: return try remove(input)
     case .shown: return try shown(input)
     case .clearShown: return try clearShown(input)
-    case .activities: return try activities(input)
-    case .clearActivities: return try clearActivities(input)
     case .listStrings: return listStrings()
     case .strings: return try strings(input)
     default: return try setStrings(input)
@@ -41,7 +39,7 @@ struct DeviceRoutes {
     return Self.response(bytes)
   }
 
-  private static func response(_ bytes: [UInt8], status: Int = 200) -> WebResponse {
+  static func response(_ bytes: [UInt8], status: Int = 200) -> WebResponse {
     WebResponse(status, contentType: "application/json", body: .bytes(bytes + [0x0a]))
   }
 
@@ -51,7 +49,7 @@ struct DeviceRoutes {
     return writer.bytes
   }
 
-  private static func none(_ id: String) -> DevProblem {
+  static func none(_ id: String) -> DevProblem {
     DevProblem(.notFound, "the device \"\(id)\" does not exist")
   }
 
@@ -158,34 +156,6 @@ struct DeviceRoutes {
     let isThere: Bool = try context.ask { devices, done in
       devices.device(id)?.clearShown()
       done(devices.device(id) != nil)
-    }
-    guard isThere else { throw Self.none(id) }
-    context.announce(.device(id))
-    return WebResponse { _ in }
-  }
-
-  // MARK: Live Activities
-
-  private func activities(_ input: DevInput) throws(DevProblem) -> WebResponse {
-    let id = input.parameter()
-    let bytes: [UInt8]? = try context.ask { devices, done in
-      guard let device = devices.device(id) else { return done(nil) }
-      var writer = JSONWriter()
-      writer.beginObject()
-      device.activities.write(to: &writer, at: devices.activities.nowSeconds)
-      writer.endObject()
-      done(writer.bytes)
-    }
-    guard let bytes else { throw Self.none(id) }
-    return Self.response(bytes)
-  }
-
-  private func clearActivities(_ input: DevInput) throws(DevProblem) -> WebResponse {
-    let id = input.parameter()
-    let isThere: Bool = try context.ask { devices, done in
-      guard let device = devices.device(id) else { return done(false) }
-      devices.activities.dismissAll(of: device)
-      devices.each(device.allLinks.map { link in { link.settle($0) } }) { done(true) }
     }
     guard isThere else { throw Self.none(id) }
     context.announce(.device(id))

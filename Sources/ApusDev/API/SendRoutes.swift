@@ -64,8 +64,9 @@ struct SendRoutes {
   private func read(_ reader: inout FieldReader) throws(InputFault) -> Wanted {
     let token = try reader.string("token", maximumBytes: 256)
     let device = try reader.string("device", maximumBytes: 64)
-    guard (token == nil) != (device == nil) else {
-      throw InputFault("must have either token or device")
+    let channel = try reader.string("channel", maximumBytes: 256)
+    guard [token, device, channel].count(where: { $0 != nil }) == 1 else {
+      throw InputFault("must have exactly one of token, device and channel")
     }
     let activity = try reader.integer("activity", 1...Int64(Int32.max))
     guard activity == nil || device != nil else {
@@ -74,7 +75,14 @@ struct SendRoutes {
     let types = PushType.allCases.map { ("\($0.name)", $0) }
     var push = PushRequest(
       token: token ?? "", topic: try reader.string("topic") ?? context.facts.topics.first,
-      pushType: try reader.choice("pushType", types) ?? .alert, payload: [])
+      pushType: try reader.choice("pushType", types) ?? (channel == nil ? .alert : .liveactivity),
+      payload: [])
+    push.channel = try channel.map { (text) throws(InputFault) in
+      guard let id = BroadcastChannel.ID(text) else {
+        throw reader.fault("channel", "must be the id of a channel: base64")
+      }
+      return id
+    }
     if let number = try reader.integer("priority", 1...10) {
       guard let priority = Priority(rawValue: UInt8(number)) else {
         throw reader.fault("priority", "must be 1, 5 or 10")

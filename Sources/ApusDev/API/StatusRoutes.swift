@@ -162,7 +162,7 @@ struct StatusRoutes {
 
   private func writeAddresses(to writer: inout JSONWriter) {
     writer.beginObject()
-    for kind in [ListenerKind.provider, .courier, .gateway, .feedback] {
+    for kind in [ListenerKind.provider, .channels, .courier, .gateway, .feedback] {
       writer.key(kind.rawValue)
       writer.beginObject()
       for environment in Environment.allCases {

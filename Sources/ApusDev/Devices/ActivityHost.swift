@@ -86,9 +86,22 @@ final class ActivityHost {
       outcome = ActivityOutcome(error)
     }
     settle(device)
-    if let id = notification.id {
-      record(.shown(id, device: device.id, rendering, activity: outcome))
+    if let arrival = Arrival(
+      notification, on: device.id, rendering, outcome, atMilliseconds: nowMilliseconds)
+    {
+      record(.arrived(arrival))
     }
+  }
+
+  /// The app of the topic starts an activity itself. Returns its id.
+  func start(
+    _ push: ActivityPush, topic: String, in environment: Environment, on device: VirtualDevice
+  ) throws(ActivityDrop) -> Int? {
+    _ = device.activities.advance(to: nowSeconds)
+    let id = try device.activities.start(push, topic: topic, in: environment, at: nowSeconds)
+    if let id { connect(id, device) }
+    settle(device)
+    return id
   }
 
   private func connect(_ id: Int, _ device: VirtualDevice) {
@@ -133,10 +146,13 @@ final class ActivityHost {
     settle(device)
   }
 
-  /// Closes the connections of past activities, once the service knows that their tokens are invalid. An offline
-  /// device does so when it connects again.
+  /// Subscribes to the channels of the activities that run, and closes the connections of past activities, once the
+  /// service knows that their tokens are invalid. An offline device does so when it connects again.
   func settle(_ device: VirtualDevice) {
     schedule()
+    for (environment, link) in device.links {
+      link.setChannels(device.activities.channels(in: environment, at: nowSeconds))
+    }
     guard device.isOnline else { return }
     for (id, link) in device.activities.takePast(at: nowSeconds) {
       link.setTopics(enabled: [], ignored: [])

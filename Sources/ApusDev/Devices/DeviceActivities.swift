@@ -37,6 +37,15 @@ struct DeviceActivities {
     return changes
   }
 
+  /// An app starts one itself. Returns its id.
+  mutating func start(
+    _ push: ActivityPush, topic: String, in environment: Environment, at seconds: Int64
+  ) throws(ActivityDrop) -> Int? {
+    let id = try board.start(push, topic: topic, at: seconds).first?.id
+    if let id { environments[id] = environment }
+    return id
+  }
+
   /// Returns whether time has changed something.
   mutating func advance(to seconds: Int64) -> Bool { !board.advance(to: seconds).isEmpty }
 
@@ -77,6 +86,20 @@ struct DeviceActivities {
     let past = linksByID.filter { !closing.contains($0.key) && isPast($0.key, at: seconds) }
     closing.formUnion(past.keys)
     return past.map { ($0.key, $0.value) }
+  }
+
+  // MARK: Channels
+
+  /// The channels of the activities that run, by topic.
+  func channels(in environment: Environment, at seconds: Int64) -> [String: Set<String>] {
+    var found: [String: Set<String>] = [:]
+    for activity in board.sorted(at: seconds) where environments[activity.id] == environment {
+      guard case .channel(let id) = activity.source, activity.state(at: seconds) < .ended else {
+        continue
+      }
+      found[activity.topic, default: []].insert(id)
+    }
+    return found
   }
 
   // MARK: Tokens

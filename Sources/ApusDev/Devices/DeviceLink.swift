@@ -16,6 +16,9 @@ final class DeviceLink: DeviceConnectionDelegate {
   /// Called for each notification.
   var onReceived: ((ReceivedNotification) -> Void)?
   var onToken: ((_ topic: String, DeviceToken) -> Void)?
+  /// Called when the subscriptions to channels have changed.
+  var onSubscribed: (() -> Void)?
+  private(set) var channels = DeviceChannels()
 
   private let makeConnection: (DeviceLink) -> DeviceConnection
   private var connection: DeviceConnection?
@@ -70,6 +73,12 @@ final class DeviceLink: DeviceConnectionDelegate {
   }
 
   func setPower(_ power: PowerState) { made().setPower(power) }
+
+  /// Subscribes to these channels, by topic, and to no others.
+  func setChannels(_ wanted: [String: Set<String>]) {
+    guard let change = channels.change(to: wanted), made().subscribe(change) != nil else { return }
+    channels.want(wanted)
+  }
 
   /// `done` gets the token, or nil if the service has none.
   func requestToken(_ topic: String, _ done: @escaping (DeviceToken?) -> Void) {
@@ -132,7 +141,9 @@ final class DeviceLink: DeviceConnectionDelegate {
         environment: environment, topic: names[notification.topic] ?? "",
         id: notification.id, payload: payload.copied(),
         collapseID: collapseID.isEmpty ? nil : collapseID.text,
-        isFromStorage: notification.storage.contains(.fromStorage)))
+        isFromStorage: notification.storage.contains(.fromStorage),
+        channel: channelID.isEmpty
+          ? nil : String(decoding: Base64.encode(channelID), as: UTF8.self)))
     return .acknowledge
   }
 
@@ -146,6 +157,14 @@ final class DeviceLink: DeviceConnectionDelegate {
     answer(topic, token)
   }
 
+  func deviceConnection(
+    _ connection: DeviceConnection, confirmed confirmation: CourierChannelConfirmation
+  ) {
+    guard let subscriptions = confirmation.subscriptions else { return }
+    channels.confirm(subscriptions)
+    onSubscribed?()
+  }
+
   /// A notification that a link received.
   struct ReceivedNotification {
     var environment: Environment
@@ -154,5 +173,7 @@ final class DeviceLink: DeviceConnectionDelegate {
     var payload: [UInt8]
     var collapseID: String?
     var isFromStorage: Bool
+    /// The id of the channel of a broadcast.
+    var channel: String?
   }
 }

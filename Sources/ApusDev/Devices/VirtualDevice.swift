@@ -139,6 +139,12 @@ final class VirtualDevice {
     writer.endObject()
     writer.key("tokens")
     writeTokens(to: &writer)
+    writer.key("channels")
+    writer.beginArray()
+    for environment in Environment.allCases {
+      links[environment]?.channels.write(to: &writer, environment)
+    }
+    writer.endArray()
     writer.integer("shown", Int64(shown.count))
     writer.integer("activities", Int64(activities.countOnScreen(at: nowSeconds)))
     writer.endObject()

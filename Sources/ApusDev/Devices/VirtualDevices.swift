@@ -105,6 +105,7 @@ final class VirtualDevices: @unchecked Sendable {
     let (id, book) = (device.id, book)
     link.onToken = { _, token in book.add(token.hex, of: id) }
     link.onReceived = { [unowned self, unowned device] in received($0, device) }
+    link.onSubscribed = { [record] in record(.event(.device(id))) }
     device.links[environment] = link
   }
 
@@ -175,7 +176,7 @@ final class VirtualDevices: @unchecked Sendable {
   func addApp(_ bundle: String, reload: () -> Void) throws {
     guard !apps.contains(bundle) else { return }
     guard let team = ShortID(settings.team) else { return }
-    try settings.data.addApp(bundle, team: team)
+    try settings.data.addApp(bundle, team: team, broadcasts: true)
     reload()
     apps.insert(bundle)
     for device in all {
@@ -198,14 +199,17 @@ final class VirtualDevices: @unchecked Sendable {
     _ notification: DeviceLink.ReceivedNotification, _ device: VirtualDevice
   ) {
     guard DeviceBook.suffix(of: notification.topic) != .liveActivity else {
-      return activities.received(notification, device, over: .startToken)
+      return activities.received(
+        notification, device, over: notification.channel.map { .channel($0) } ?? .startToken)
     }
     let rendering = Rendering(
       payload: notification.payload, language: device.language,
       strings: book.strings(of: notification.topic, device.language))
     device.show(.init(notification, rendering, atMilliseconds: activities.nowMilliseconds))
-    if let id = notification.id {
-      record(.shown(id, device: device.id, rendering, activity: nil))
+    if let arrival = Arrival(
+      notification, on: device.id, rendering, atMilliseconds: activities.nowMilliseconds)
+    {
+      record(.arrived(arrival))
     }
   }
 

@@ -23,6 +23,8 @@ package struct CapturedPush: Sendable {
   package var shown: Rendering?
   /// What the device did with a push to a Live Activity; nil for other pushes, and until the push arrives there.
   package var activity: ActivityOutcome?
+  /// The devices that received a broadcast, in the order of their arrival; empty for other pushes.
+  private(set) var recipients: [Arrival] = []
   /// What a phone would show in the device's language, whether or not the push arrives.
   package var preview: Rendering?
 
@@ -32,6 +34,17 @@ package struct CapturedPush: Sendable {
   }
 
   package var request: ProviderRequest { exchange.request }
+
+  /// A device has received it.
+  mutating func add(_ arrival: Arrival) {
+    guard request.channel != nil else {
+      shown = arrival.rendering
+      activity = arrival.activity
+      return
+    }
+    recipients.append(arrival)
+    shown = shown ?? arrival.rendering
+  }
 
   /// The facts for matchers.
   package var facts: MatchFacts {
@@ -46,23 +59,31 @@ package struct CapturedPush: Sendable {
   var cost: Int {
     Self.fixedCost + request.payload.count * 2 + request.path.utf8.count + request.token.utf8.count
       + request.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 48 }
+      + recipients.count * Self.recipientCost
   }
 
   // The size of the structures, measured with small pushes.
   private static let fixedCost = 1600
+  private static let recipientCost = MemoryLayout<Arrival>.stride
 }
 
 extension MatchFacts {
   package init(_ request: ProviderRequest, device: String?, preview: Rendering?) {
     token = request.token
+    channel = request.channel
     topic = request.topic
     pushType = request.pushType
     environment = request.environment.name
     interface = request.interface.text
     self.device = device
     collapseID = request.collapseID
-    let name = "\(HeaderName.apnsID.text)"
-    apnsID = request.headers.first { $0.name == name }?.value
+    let names = (channel == nil ? [HeaderName.apnsID] : [.apnsRequestID, .apnsID]).map {
+      "\($0.text)"
+    }
+    apnsID =
+      names.lazy.compactMap { name in
+        request.headers.first { $0.name == name }?.value
+      }.first
     title = preview?.presentation.title
     subtitle = preview?.presentation.subtitle
     body = preview?.presentation.body

@@ -111,10 +111,11 @@ struct ConnectionWatch: Sendable {
 
   private mutating func noteRefusal(_ exchange: ProviderExchange) -> Violation? {
     let request = exchange.request
-    let before = refusals.removeValue(forKey: request.token)
+    let recipient = request.channel ?? request.token
+    let before = refusals.removeValue(forKey: recipient)
     if request.interface == .http2, [429, 500, 503].contains(exchange.status) {
       if refusals.count >= Self.capacity { refusals = [:] }
-      refusals[request.token] = Refusal(
+      refusals[recipient] = Refusal(
         milliseconds: exchange.answeredMilliseconds, status: exchange.status,
         payload: request.payload)
     }
@@ -128,6 +129,7 @@ struct ConnectionWatch: Sendable {
   }
 
   private mutating func noteDeath(_ exchange: ProviderExchange) -> Violation? {
+    guard exchange.request.channel == nil else { return nil }
     let token = exchange.request.token
     let isKnown = deadTokens[token] != nil
     if exchange.saysDead {

@@ -2,7 +2,10 @@ package import ApusWire
 
 /// The facts of a push that a matcher can check.
 package struct MatchFacts: Sendable {
+  /// Empty for a broadcast.
   package var token: String
+  /// Nil unless it is a broadcast.
+  package var channel: String?
   package var topic: String?
   package var pushType: String?
   package var environment: String
@@ -34,7 +37,7 @@ package struct Matcher: Sendable {
   }
 
   enum Field: String, Sendable, CaseIterable {
-    case token, topic, pushType, environment, interface, device, collapseID, apnsID
+    case token, channel, topic, pushType, environment, interface, device, collapseID, apnsID
     case title, subtitle, body, reason, status
 
     /// Whether the field is known before the response.
@@ -148,6 +151,7 @@ package struct Matcher: Sendable {
     let text: String? =
       switch field {
       case .token: facts.token
+      case .channel: facts.channel
       case .topic: facts.topic
       case .pushType: facts.pushType
       case .environment: facts.environment

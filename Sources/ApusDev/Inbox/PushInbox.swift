@@ -61,14 +61,16 @@ struct PushInbox: Sendable {
     return pushes[Int(number - base)]
   }
 
-  /// Changes a kept push; its size must not change.
+  /// Changes a kept push. Returns false if it is not kept.
   mutating func update(_ number: UInt64, _ body: (inout CapturedPush) -> Void) -> Bool {
     guard number >= firstNumber, number < nextNumber else { return false }
     let index = Int(number - base)
     guard var push = pushes[index] else { return false }
     // Removed temporarily, so that its arrays are changed in place.
     pushes[index] = nil
+    bytes -= push.cost
     body(&push)
+    bytes += push.cost
     pushes[index] = push
     return true
   }

@@ -29,6 +29,7 @@ extension CapturedPush {
     }
     writer.endArray()
     writer.text("token", request.token)
+    writer.text("channel", request.channel)
     writer.text("device", device)
     writer.text("topic", request.topic)
     writer.text("pushType", request.pushType)
@@ -53,6 +54,7 @@ extension CapturedPush {
     writer.integer("number", Int64(clamping: number))
     writer.integer("receivedMilliseconds", request.receivedMilliseconds)
     writer.text("environment", request.environment.name)
+    writer.text("channel", request.channel)
     writer.text("device", device)
     writer.text("topic", request.topic)
     writer.text("pushType", request.pushType)
@@ -90,6 +92,10 @@ extension CapturedPush {
     if let preview { preview.write(to: &writer) } else { writer.null() }
     writer.key("activity")
     if let activity { activity.write(to: &writer) } else { writer.null() }
+    writer.key("recipients")
+    writer.beginArray()
+    for recipient in recipients { recipient.write(to: &writer) }
+    writer.endArray()
   }
 
   /// Removes the signature of a provider token, so that shown or logged values are not credentials.

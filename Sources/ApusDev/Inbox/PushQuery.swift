@@ -35,7 +35,10 @@ struct PushQuery: Sendable {
     if let token, push.request.token.lowercased() != token.lowercased() { return false }
     if let topic, push.request.topic != topic { return false }
     if let pushType, push.request.pushType != pushType { return false }
-    if let device, push.device != device { return false }
+    if let device, push.device != device, !push.recipients.contains(where: { $0.device == device })
+    {
+      return false
+    }
     if let verdict, !matches(verdict, push) { return false }
     return text.isEmpty || contains(push)
   }

@@ -13,7 +13,7 @@ final class PushRecorder: Sendable {
     case answered(ProviderExchange)
     case ledger([LedgerEvent], milliseconds: Int64)
     case closed(InterceptedConnection, milliseconds: Int64)
-    case shown(NotificationID, device: String, Rendering?, activity: ActivityOutcome?)
+    case arrived(Arrival)
     case event(DevEvent)
   }
 
@@ -95,8 +95,7 @@ final class PushRecorder: Sendable {
     case .ledger(let events, let milliseconds):
       for event in events { state.add(event, milliseconds) }
     case .closed(let connection, let milliseconds): state.closed(connection, milliseconds)
-    case .shown(let id, let device, let rendering, let activity):
-      state.shown(id, device, rendering, activity)
+    case .arrived(let arrival): state.add(arrival)
     case .event(let event): state.events.append(event)
     }
   }

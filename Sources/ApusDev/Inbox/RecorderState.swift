@@ -29,8 +29,7 @@ struct RecorderState: Sendable {
 
   private struct Early {
     var states: [CapturedPush.State] = []
-    var shown: Rendering?
-    var activity: ActivityOutcome?
+    var arrivals: [Arrival] = []
   }
 
   /// Maximum number of notifications with early reports.
@@ -53,8 +52,7 @@ struct RecorderState: Sendable {
       numbers[id] = push.number
       guard let early = early.removeValue(forKey: id) else { continue }
       push.states += early.states
-      push.shown = early.shown ?? push.shown
-      push.activity = early.activity ?? push.activity
+      for arrival in early.arrivals { push.add(arrival) }
     }
     for gone in inbox.append(push) {
       for id in Self.ids(of: gone) where numbers[id] == gone.number { numbers[id] = nil }
@@ -84,12 +82,13 @@ struct RecorderState: Sendable {
       let bytes = Array(text.utf8)
       return PushType(headerValue: bytes.span)
     }
-    let context = LintContext(
+    var context = LintContext(
       pushType: type, topic: request.topic,
       priority: request.priority.flatMap { UInt8($0) }.flatMap(Priority.init),
       expirationSeconds: request.expirationSeconds,
       collapseIDByteCount: request.collapseID?.utf8.count,
       nowSeconds: request.receivedMilliseconds / 1000)
+    context.isBroadcast = request.channel != nil
     let findings = PayloadLint.findings(in: request.payload.span, context).filter {
       // The binary interface has no push type.
       request.interface == .http2 || $0.rule != .pushTypeMissing
@@ -121,24 +120,13 @@ struct RecorderState: Sendable {
     withEarly(event.facts.id) { $0.states.append(state) }
   }
 
-  mutating func shown(
-    _ id: NotificationID, _ device: String, _ rendering: Rendering?, _ activity: ActivityOutcome?
-  ) {
-    let isKnown =
-      numbers[id].map { number in
-        updated.insert(number)
-        return inbox.update(number) {
-          $0.shown = rendering
-          $0.activity = activity
-        }
-      } ?? false
-    if !isKnown {
-      withEarly(id) {
-        $0.shown = rendering
-        $0.activity = activity
-      }
+  mutating func add(_ arrival: Arrival) {
+    touched.insert(arrival.device)
+    if let number = numbers[arrival.id], inbox.update(number, { $0.add(arrival) }) {
+      updated.insert(number)
+    } else {
+      withEarly(arrival.id) { $0.arrivals.append(arrival) }
     }
-    touched.insert(device)
   }
 
   private mutating func withEarly(_ id: NotificationID, _ body: (inout Early) -> Void) {

@@ -49,6 +49,18 @@ package struct ActivityPush: Sendable, Equatable {
     body = presentation?.body
   }
 
+  /// What an app gives when it starts an activity itself.
+  package init(
+    starting attributesType: String, attributes: JSONValue, source: ActivitySource,
+    contentState: JSONValue, staleSeconds: Int64?, relevanceScore: Double?, atSeconds: Int64
+  ) {
+    event = .start(attributesType: attributesType, attributes: attributes, source: source)
+    timestampSeconds = atSeconds
+    self.contentState = contentState
+    self.staleSeconds = staleSeconds
+    self.relevanceScore = relevanceScore
+  }
+
   private static func start(_ aps: JSONValue) throws(ActivityDrop) -> Event {
     guard let type = aps["attributes-type"]?.string, !type.isEmpty else {
       throw .missing("attributes-type")

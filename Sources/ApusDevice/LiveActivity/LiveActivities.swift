@@ -80,7 +80,8 @@ package struct LiveActivities: Sendable, Equatable {
     return changes
   }
 
-  private mutating func start(
+  /// Starts an activity, as an app or a push-to-start does.
+  package mutating func start(
     _ push: ActivityPush, topic: String, at seconds: Int64
   ) throws(ActivityDrop) -> [Change] {
     try makeRoom(at: seconds)

@@ -1,4 +1,4 @@
-import ApusModel
+package import ApusModel
 
 /// A header field as received, known or not.
 package struct HTTP2Field: Sendable, Hashable {
@@ -29,17 +29,19 @@ extension HTTP2ServerSession {
   // MARK: What goes wrong
 
   /// Responds with any status and body, and a `retry-after` field if seconds are given.
+  ///
+  /// - Parameter name: Of the field with the id.
   @discardableResult
   package func respond(
-    _ request: HTTP2Request, status: UInt16, apnsID: Span<UInt8>, retryAfterSeconds: Int?,
-    body: Span<UInt8>
+    _ request: HTTP2Request, status: UInt16, _ name: HeaderName, id: Span<UInt8>,
+    retryAfterSeconds: Int?, body: Span<UInt8>
   ) -> Bool {
     guard request.isOpen else { return false }
-    let room = AnswerHeaders.room(ids: 1, valueBytes: apnsID.count)
+    let room = AnswerHeaders.room(ids: 1, valueBytes: id.count)
     sendHeaders(request, room: room, hasBody: !body.isEmpty) { headers in
       headers.add(status: status)
       if !body.isEmpty { headers.addJSONContentType() }
-      if !apnsID.isEmpty { headers.add(.apnsID, id: apnsID) }
+      if !id.isEmpty { headers.add(name, id: id) }
       if let retryAfterSeconds { headers.add(retryAfterSeconds: retryAfterSeconds) }
     }
     answer(request, body: body)

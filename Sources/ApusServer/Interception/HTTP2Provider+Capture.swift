@@ -11,8 +11,13 @@ extension HTTP2Provider {
     captured.method = request.value(.method).text
     captured.path = request.value(.path).text
     captured.headers = session.takeFields(of: request).map { .init($0.name, $0.value) }
-    captured.token = Self.token(captured.path)
-    captured.topic = text(.apnsTopic, of: request) ?? sender.defaultTopicText
+    if request.isBroadcast {
+      captured.channel = text(.apnsChannelID, of: request) ?? ""
+      captured.topic = Self.broadcastTopic(captured.path)
+    } else {
+      captured.token = Self.token(captured.path)
+      captured.topic = text(.apnsTopic, of: request) ?? sender.defaultTopicText
+    }
     captured.pushType = text(.apnsPushType, of: request)
     captured.priority = text(.apnsPriority, of: request)
     captured.collapseID = text(.apnsCollapseID, of: request)
@@ -34,6 +39,13 @@ extension HTTP2Provider {
   private static func token(_ path: String) -> String {
     guard path.hasPrefix("/3/device/") else { return "" }
     return String(path.dropFirst("/3/device/".count))
+  }
+
+  /// The topic under which devices get the broadcast; nil if the path is not `/4/broadcasts/apps/…`.
+  private static func broadcastTopic(_ path: String) -> String? {
+    let prefix = "/4/broadcasts/apps/"
+    guard path.hasPrefix(prefix) else { return nil }
+    return "\(path.dropFirst(prefix.count))\(TopicSuffix.liveActivity.text)"
   }
 
   /// The claims of the request's provider token, unverified. Nil if the provider uses a certificate or sends no token.

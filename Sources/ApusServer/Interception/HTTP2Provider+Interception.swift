@@ -14,6 +14,8 @@ extension HTTP2Provider {
   func intercept(_ request: HTTP2Request, _ interception: Interception) {
     // A clock that was just set must already apply.
     context.readClock()
+    // Not a push, so that no rule can mean it.
+    if managesChannels { return manage(request, interception) }
     let intercepted = interception.begin(captured(request, interception), Self.key(request))
     if let last = interception.lastStreamID, request.streamID > last {
       return leaveUnanswered(request, "a GOAWAY says that this stream is not processed")
@@ -46,7 +48,8 @@ extension HTTP2Provider {
     case .deadToken(let since):
       intercepted.deadSinceMilliseconds = since ?? context.wallMilliseconds
       if answerDead(request, intercepted, interception) { return }
-      if interception.isLenient {
+      // A broadcast has no token.
+      if interception.isLenient, !request.isBroadcast {
         adopt(request, intercepted)
       } else {
         proceed(request, intercepted)
@@ -58,7 +61,8 @@ extension HTTP2Provider {
     case .closeInTheMiddle:
       let id = IDText(context.ids.next())
       session.respond(
-        request, status: 200, apnsID: id.span, apnsUniqueID: Span(), body: Span())
+        request, status: 200, Self.idName(request), id: id.span, retryAfterSeconds: nil,
+        body: Span())
       interception.ending = .cut
       leaveUnanswered(request, "the connection was closed in the middle of the response")
     }
@@ -75,6 +79,7 @@ extension HTTP2Provider {
   /// Processes the request as usual.
   private func proceed(_ request: HTTP2Request, _ intercepted: InterceptedRequest) {
     if interception?.isLenient == true {
+      if request.isBroadcast { return decideOnChannelLeniently(request, intercepted) }
       decideLeniently(request, intercepted, .notAsked)
     } else {
       decide(request)
@@ -126,7 +131,7 @@ extension HTTP2Provider {
     let body = planned.reason.isEmpty ? [] : Self.body(of: planned)
     let idBytes = Array(id.utf8)
     session.respond(
-      request, status: planned.status, apnsID: idBytes.span,
+      request, status: planned.status, Self.idName(request), id: idBytes.span,
       retryAfterSeconds: planned.retryAfterSeconds, body: body.span)
     connection.markDirty()
     report(request, status: Int(planned.status)) { exchange in
@@ -241,6 +246,14 @@ extension HTTP2Provider {
     }
   }
 
+  func noteBroadcast(_ request: HTTP2Request, _ id: NotificationID?, unique: NotificationID) {
+    report(request, status: 200) { exchange in
+      exchange.apnsID = answerID(of: request, id)
+      exchange.uniqueID = unique.text
+      exchange.notificationID = unique
+    }
+  }
+
   func noteRefused(_ request: HTTP2Request, _ rejection: Rejection, _ apnsID: NotificationID?) {
     report(request, status: Int(rejection.reason.status)) { exchange in
       exchange.reason = rejection.reason.text.description
@@ -273,18 +286,26 @@ extension HTTP2Provider {
   private func report(
     _ request: HTTP2Request, status: Int, _ change: (inout ProviderExchange) -> Void
   ) {
-    guard let interception = intercepting else { return }
+    guard let interception = intercepting, !managesChannels else { return }
     let intercepted =
       interception.take(Self.key(request))
       ?? InterceptedRequest(captured(request, interception), nil)
     interception.report(intercepted, status: status, change)
   }
 
-  /// The `apns-id` of the answer: the request's own as the provider spelled it, or a new one.
+  /// The id of the answer: the request's own as the provider spelled it, or a new one.
   private func answerID(of request: HTTP2Request, _ own: NotificationID? = nil) -> String {
-    if case .given = Admission.messageID(of: request.fields) {
-      return request.value(.apnsID).text
-    }
-    return (own ?? context.ids.next()).text
+    let given =
+      request.isBroadcast
+      ? BroadcastAdmission.requestID(of: request.fields)
+      : Admission.messageID(of: request.fields)
+    guard case .given = given else { return (own ?? context.ids.next()).text }
+    let name = Self.idName(request)
+    return request.value(request.fields.contains(name) ? name : .apnsID).text
+  }
+
+  /// The field that has the id of the answer.
+  private static func idName(_ request: HTTP2Request) -> HeaderName {
+    request.isBroadcast ? .apnsRequestID : .apnsID
   }
 }

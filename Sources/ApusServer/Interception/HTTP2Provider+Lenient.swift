@@ -71,7 +71,7 @@ extension HTTP2Provider {
   // MARK: Credentials
 
   /// What a credential grants. Nil if the strict service would reject it: lenient mode then grants everything.
-  private func authenticateLeniently(
+  func authenticateLeniently(
     _ request: HTTP2Request, _ content: borrowing RequestRecord, _ intercepted: InterceptedRequest
   ) throws(Refusal) -> Grant? {
     do throws(Refusal) {
@@ -135,7 +135,7 @@ extension HTTP2Provider {
       && digits.allSatisfy { hexValue($0) != nil }
   }
 
-  private func report(
+  func report(
     _ explanation: Explanation, _ content: borrowing RequestRecord,
     _ intercepted: InterceptedRequest
   ) {

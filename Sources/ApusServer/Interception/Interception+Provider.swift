@@ -23,6 +23,7 @@ extension Interception: ProviderInterception {
   }
 
   func willReject(_ request: HTTP2Request, _ refusal: Refusal, of provider: HTTP2Provider) {
+    if provider.managesChannels { return provider.logRefusal(of: request, refusal) }
     provider.explain(refusal, of: request, self)
   }
 
@@ -34,6 +35,13 @@ extension Interception: ProviderInterception {
   }
 
   func accepted(_ open: OpenRequest, of provider: HTTP2Provider) { provider.noteAccepted(open) }
+
+  func accepted(
+    _ request: HTTP2Request, _ id: NotificationID?, unique: NotificationID,
+    of provider: HTTP2Provider
+  ) {
+    provider.noteBroadcast(request, id, unique: unique)
+  }
 
   func flush(_ provider: HTTP2Provider) -> Connection.Ending? {
     ending == .none ? nil : provider.flushLast(self)

@@ -149,6 +149,12 @@ final class Interception {
     }
   }
 
+  /// Asks the interceptor for an app that the service does not have.
+  func adopt(app bundle: String, _ key: UInt32) {
+    let tell = teller
+    shared.interceptor.adopt(app: bundle) { isAdded in tell { $0.adoptedApp(isAdded, key) } }
+  }
+
   /// Lets the interceptor prepare what a fault requires, and tells the connection when it is done.
   func prepare(_ request: ProviderRequest, _ key: UInt32) {
     let tell = teller

@@ -28,6 +28,11 @@ extension Connection {
     (driver as? BinaryProvider)?.adopted(token, key)
   }
 
+  /// The interceptor has added an app, or declined.
+  func adoptedApp(_ isAdded: Bool, _ key: UInt32) {
+    (driver as? HTTP2Provider)?.adoptedApp(isAdded, key)
+  }
+
   /// The preparation that a request waited for is done.
   func prepared(_ key: UInt32) {
     (driver as? HTTP2Provider)?.prepared(key)
@@ -88,7 +93,8 @@ extension Explanation {
     case .signature, .unknownKey, .keyOfOtherTeam, .revokedKey, .keyEnvironment, .otherTeam,
       .otherKeyKind, .unrelatedKey, .tokenChangedTooSoon, .certificateUnusable,
       .certificateRevoked, .certificateEnvironment, .certificateTopicMissing, .topicOfOtherTeam,
-      .topicNotOfKey, .topicNotOfCertificate:
+      .topicNotOfKey, .topicNotOfCertificate, .channel(.bundleOfOtherTeam),
+      .channel(.bundleNotOfKey), .channel(.bundleNotOfCertificate):
       true
     default: false
     }

@@ -31,6 +31,12 @@ package protocol Interceptor: Sendable {
     _ token: String, topic: String, environment: Environment,
     _ done: @escaping @Sendable (DeviceToken?) -> Void)
 
+  /// Asks for the app with a bundle id that no app has, because a request is about its channels. Lenient mode only.
+  ///
+  /// Call `done` once, on any thread, now or later: with true after adding the app, which may have broadcasts, to the
+  /// service's directory; with false to reject as the strict service does.
+  func adopt(app bundle: String, _ done: @escaping @Sendable (Bool) -> Void)
+
   /// Called if a fault requires preparation before this notification is judged. Call `done` once prepared, on any
   /// thread, now or later.
   func prepare(_ request: ProviderRequest, _ done: @escaping @Sendable () -> Void)
@@ -125,10 +131,14 @@ package struct ProviderRequest: Sendable, Hashable {
   package var path = ""
   /// In order of arrival, including pseudo-header fields.
   package var headers: [Header] = []
-  /// The device token as sent: the path's last segment, or the frame's bytes in hexadecimal digits.
+  /// The device token as sent: the path's last segment, or the frame's bytes in hexadecimal digits. Empty for a
+  /// broadcast.
   package var token = ""
-  /// The topic field, or the certificate's topic; nil if neither names one.
+  /// The topic field, or the certificate's topic; nil if neither names one. For a broadcast that of Live
+  /// Activities of its app.
   package var topic: String?
+  /// The id of a broadcast's channel as sent; nil for other requests.
+  package var channel: String?
   /// This and the next two as sent, even if the service does not know the value.
   package var pushType: String?
   package var priority: String?
@@ -163,7 +173,7 @@ package struct ProviderExchange: Sendable, Hashable {
   package var explanation: String?
   /// With 410: since when the token is dead, in Unix milliseconds.
   package var timestampMilliseconds: Int64?
-  /// The `apns-id` of the answer.
+  /// The `apns-id` of the answer; for a broadcast its `apns-request-id`.
   package var apnsID: String?
   package var uniqueID: String?
   /// The rule whose fault was applied.

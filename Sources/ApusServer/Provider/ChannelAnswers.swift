@@ -18,7 +18,9 @@ extension HTTP2Provider {
 
   /// 200, with the id that devices know the broadcast by.
   func answerBroadcast(_ request: HTTP2Request, unique: NotificationID) {
-    respond(request, status: 200, requestID(of: request), channel: nil, unique: unique, body: [])
+    let id = requestID(of: request)
+    interception?.accepted(request, id, unique: unique, of: self)
+    respond(request, status: 200, id, channel: nil, unique: unique, body: [])
     session.release(request)
   }
 

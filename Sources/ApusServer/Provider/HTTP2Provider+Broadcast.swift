@@ -24,11 +24,21 @@ extension HTTP2Provider {
   private func judgeBroadcast(
     _ request: HTTP2Request, _ content: borrowing RequestRecord
   ) throws(Refusal) {
-    let directory = context.trust.directory
     let bundle = try BroadcastAdmission.examineHead(
       content.fields, headerListTooLarge: request.headerListTooLarge)
-    let grant = try authenticate(request, content, directory)
+    let grant = try authenticate(request, content, context.trust.directory)
     guard !connection.isLeaving else { return session.putBack(request) }
+    try judgeBroadcast(request, content, of: bundle, grant)
+  }
+
+  /// The checks behind the credential.
+  ///
+  /// - Parameter bundle: Where the bundle id is in the path.
+  func judgeBroadcast(
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, of bundle: Range<Int>,
+    _ grant: Grant
+  ) throws(Refusal) {
+    let directory = context.trust.directory
     let asked = try BroadcastAdmission.examine(
       bundle: bundle, content.fields, grant: grant, connection: sender, directory: directory)
     let register = context.shared.channels

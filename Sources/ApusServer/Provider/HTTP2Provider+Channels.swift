@@ -25,13 +25,21 @@ extension HTTP2Provider {
   private func manage(
     _ request: HTTP2Request, _ content: borrowing RequestRecord
   ) throws(Refusal) {
-    let directory = context.trust.directory
     let head = try ChannelAdmission.examineHead(
       content.fields, headerListTooLarge: request.headerListTooLarge)
-    let grant = try authenticate(request, content, directory)
+    let grant = try authenticate(request, content, context.trust.directory)
     guard !connection.isLeaving else { return session.putBack(request) }
+    try manage(request, content, head, grant)
+  }
+
+  /// The checks behind the credential, and the operation.
+  func manage(
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ head: ChannelHead,
+    _ grant: Grant
+  ) throws(Refusal) {
     let app = try ChannelAdmission.examineApp(
-      head, content.fields, grant: grant, connection: sender, directory: directory)
+      head, content.fields, grant: grant, connection: sender,
+      directory: context.trust.directory)
     switch head.operation {
     case .create: try create(request, app)
     case .read:

@@ -28,6 +28,12 @@ protocol ProviderInterception: AnyObject {
     _ request: HTTP2Request, _ rejection: Rejection, _ id: NotificationID?,
     of provider: HTTP2Provider)
   func accepted(_ open: OpenRequest, of provider: HTTP2Provider)
+  /// A broadcast was accepted.
+  ///
+  /// - Parameter id: The `apns-request-id` of the answer; nil if the provider named it.
+  func accepted(
+    _ request: HTTP2Request, _ id: NotificationID?, unique: NotificationID,
+    of provider: HTTP2Provider)
   /// Writes the last bytes in place of the provider; nil if the provider is to write as usual.
   func flush(_ provider: HTTP2Provider) -> Connection.Ending?
   func drain(_ provider: HTTP2Provider)

@@ -8,7 +8,7 @@ import ApusModel
 extension Worker: ConnectionHost {
   func beginProtocol(of connection: Connection) -> ConnectionDriver? {
     switch connection.listener.kind {
-    case .provider:
+    case .provider, .channels:
       HTTP2Provider(
         connection, providers, interception: connection.intercept(.http2, devices))
     case .courier: CourierConnection(connection, devices)
@@ -16,7 +16,6 @@ extension Worker: ConnectionHost {
       BinaryProvider(
         connection, providers, interception: connection.intercept(.binary, devices))
     case .feedback: FeedbackConnection(reading: connection)
-    case .channels: HTTP2Provider(connection, providers, interception: nil)
     }
   }
 

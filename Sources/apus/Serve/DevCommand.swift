@@ -133,6 +133,7 @@ struct DevCommand {
     }
     var ports = DevConfiguration.Ports()
     (ports.http2, ports.http2Development) = pair(DevOptions.port, 1)
+    (ports.channels, ports.channelsDevelopment) = pair(DevOptions.channelsPort, 1)
     (ports.courier, ports.courierDevelopment) = pair(DevOptions.courierPort, 1)
     (ports.gateway, ports.gatewayDevelopment) = pair(DevOptions.gatewayPort, 100)
     (ports.feedback, ports.feedbackDevelopment) = pair(DevOptions.feedbackPort, 100)
@@ -195,7 +196,7 @@ struct DevCommand {
       rows.append(("password", password))
     }
     rows += [
-      ("providers", ports(.provider)),
+      ("providers", ports(.provider)), ("channels", ports(.channels)),
       ("legacy senders", ports(.gateway)), ("feedback", ports(.feedback)),
       ("devices", ports(.courier)), ("authority", facts.authorityFile), ("key", facts.keyFile),
       ("key id", facts.keyID), ("team", facts.team),
@@ -226,7 +227,8 @@ struct DevCommand {
       "event": .string("ready"), "console": .string("\(facts.console)/"),
       "api": .string("\(facts.console)/api/v1"), "host": .string(facts.host),
       "mode": .string(facts.isLenient ? "lenient" : "strict"), "http2": ports(.provider),
-      "courier": ports(.courier), "gateway": ports(.gateway), "feedback": ports(.feedback),
+      "channels": ports(.channels), "courier": ports(.courier), "gateway": ports(.gateway),
+      "feedback": ports(.feedback),
       "authority_file": .string(facts.authorityFile), "key_file": .string(facts.keyFile),
       "key_id": .string(facts.keyID), "team": .string(facts.team),
       "topics": .strings(facts.topics), "certificate_file": .string(facts.certificateFile),

@@ -19,6 +19,7 @@ final class TestInterceptor: Interceptor {
     var adopted: [String: DeviceToken] = [:]
     var adopters: [String: @Sendable () -> DeviceToken?] = [:]
     var asked: [(token: String, topic: String, environment: Environment)] = []
+    var askedApps: [String] = []
     var exchanges: [ProviderExchange] = []
     var opened: [InterceptedConnection] = []
     var closed: [InterceptedConnection] = []
@@ -50,6 +51,11 @@ final class TestInterceptor: Interceptor {
     Thread.detachNewThread { done(adopter()) }
   }
 
+  func adopt(app bundle: String, _ done: @escaping @Sendable (Bool) -> Void) {
+    state.withLock { $0.askedApps.append(bundle) }
+    Thread.detachNewThread { done(false) }
+  }
+
   func answered(_ exchange: ProviderExchange) { state.withLock { $0.exchanges.append(exchange) } }
 
   func connectionOpened(_ connection: InterceptedConnection) {
@@ -72,6 +78,8 @@ final class TestInterceptor: Interceptor {
   func adopt(_ token: String, as device: DeviceToken?) {
     state.withLock { $0.adopted[token] = device }
   }
+
+  var askedApps: [String] { state.withLock { $0.askedApps } }
 
   /// Calls `adopter` on its own thread.
   func adopt(_ token: String, by adopter: @escaping @Sendable () -> DeviceToken?) {

@@ -57,6 +57,22 @@ struct LenientTests {
     }
   }
 
+  @Test("A broadcast of an app that the interceptor does not add is rejected")
+  func unknownApp() throws {
+    let provider = try stage.service.provider()
+    let answer = try provider.exchange(
+      [
+        RawHeader(.method, "POST"), RawHeader(.scheme, "https"),
+        RawHeader(.path, "/4/broadcasts/apps/org.example.refused"),
+        RawHeader(.authority, "localhost"), RawHeader(.authorization, stage.authorization),
+        RawHeader(.apnsRequestID, "11111111-2222-3333-4444-555555555555"),
+      ], body: TestService.payload)
+    #expect(answer.status == 403)
+    #expect(answer.bodyText == #"{"reason":"TopicMismatch"}"#)
+    #expect(answer["apns-request-id"] == "11111111-2222-3333-4444-555555555555")
+    #expect(stage.interceptor.askedApps.contains("org.example.refused"))
+  }
+
   @Test("A bad signature of a known key and an unknown team are noted")
   func signature() throws {
     let own = directory.key

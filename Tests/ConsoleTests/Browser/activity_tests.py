@@ -86,6 +86,50 @@ class Activities(PageCase):
         self.expect("The device dropped it.", ".beside")
         self.expect("dropped by the device", ".row[data-at='0']")
 
+    def test_broadcast(self):
+        """A broadcast shows its channel, and each device that received it, what it did and when."""
+        dropped = {"outcome": "dropped", "activity": None, "reason": "the activity has ended"}
+        updated = {"outcome": "updated", "activity": 2, "reason": None}
+        push = self.world.add(
+            {
+                "pushType": "liveactivity",
+                "channel": samples.CHANNEL,
+                "device": None,
+                "token": "",
+                "states": [],
+                "recipients": [],
+            }
+        )
+        browser = self.show(f"inbox/{push['number']}")
+        self.expect("Recipients (0)", ".detail-body")
+        self.expect(samples.CHANNEL, ".detail-body")
+        self.expect("broadcast to 0 devices", ".row[data-at='0']")
+        at = push["receivedMilliseconds"]
+        self.world.update(
+            push["number"],
+            {
+                "recipients": [
+                    {"device": "phone", "atMilliseconds": at + 5, "fromStorage": False, "activity": updated},
+                    {"device": "tablet", "atMilliseconds": at + 60_000, "fromStorage": True, "activity": dropped},
+                ]
+            },
+        )
+        self.expect("Recipients (2)", ".detail-body")
+        self.expect("Live Activity 2 updated", ".detail-body")
+        self.expect("from storage", ".detail-body")
+        self.expect("Dropped: the activity has ended", ".detail-body")
+        self.expect("broadcast to 2 devices", ".row[data-at='0']")
+        browser.click("a", "tablet")
+        browser.wait("location.hash === '#/devices/tablet'")
+
+    def test_subscribed_device(self):
+        self.world.devices["phone"]["channels"] = [
+            {"channel": samples.CHANNEL, "topic": samples.TOPIC, "environment": "production", "subscribed": False}
+        ]
+        self.show("devices/phone")
+        self.expect(samples.CHANNEL, "[aria-label=Channels]")
+        self.expect("not subscribed", "[aria-label=Channels]")
+
     def test_updated_push(self):
         push = self.world.add(
             {"pushType": "liveactivity", "activity": {"outcome": "updated", "activity": 3, "reason": None}}

@@ -1,7 +1,7 @@
 """The inbox and the keyboard."""
 
 import samples
-from page_case import VIEWS, PageCase
+from page_case import LETTERS, VIEWS, PageCase
 
 TITLES = """[...document.querySelectorAll('.row')].sort((a, b) => a.dataset.at - b.dataset.at)
   .map((row) => row.querySelector('.title').textContent)"""
@@ -222,8 +222,8 @@ class Keyboard(PageCase):
 
     def test_views(self):
         browser = self.show()
-        for view in VIEWS:
-            browser.press("g", view[0])
+        for view, letter in LETTERS.items():
+            browser.press("g", letter)
             browser.wait("document.querySelector('#main').dataset.view === arguments[0]", view)
 
     def test_focus_is_seen(self):

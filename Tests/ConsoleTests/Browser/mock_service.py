@@ -209,6 +209,15 @@ class Handler(BaseHTTPRequestHandler):
             world.tell("device", {})
         return {"devices": list(world.devices.values())}
 
+    def channels(self, rest, query, body):
+        world = self.world
+        if self.command == "POST":
+            world.channels.append(samples.channel(samples.CHANNEL, body["environment"], body["storage"]))
+            return world.channels[-1]
+        if self.command == "DELETE":
+            world.channels = [one for one in world.channels if one["channel"] != rest[0]]
+        return {"channels": world.channels}
+
     def faults(self, rest, query, body):
         world = self.world
         if self.command == "POST":

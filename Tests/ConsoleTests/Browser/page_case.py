@@ -7,7 +7,17 @@ import mock_service
 from eventually import Eventually
 from webdriver import Browser
 
-VIEWS = ["inbox", "compose", "devices", "faults", "violations", "tokens", "status"]
+LETTERS = {
+    "inbox": "i",
+    "compose": "c",
+    "devices": "d",
+    "channels": "h",
+    "faults": "f",
+    "violations": "v",
+    "tokens": "t",
+    "status": "s",
+}
+VIEWS = [*LETTERS]
 
 
 class PageCase(Eventually, unittest.TestCase):

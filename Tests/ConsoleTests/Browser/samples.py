@@ -193,6 +193,7 @@ def of(body, answer):
         {
             "payloadText": body["payload"],
             "topic": body["topic"],
+            "channel": body.get("channel"),
             "pushType": body["pushType"],
             "priority": body["priority"],
             "device": body.get("device"),
@@ -223,6 +224,7 @@ def device(id, language="en"):
         "apps": {TOPIC: "installed"},
         "badges": {},
         "tokens": tokens,
+        "channels": [],
         "shown": 0,
         "activities": 0,
     }
@@ -248,6 +250,15 @@ def activity(id, **parts):
         "history": [event("started", 0, title="Kick-off")],
         **parts,
     }
+
+
+CHANNEL = "AAEC/wQFBgcICQoLDA0OAQ=="
+
+
+def channel(id=CHANNEL, environment="production", storage="newest"):
+    figures = {"published": 7, "delivered": 1203, "subscriptions": 401}
+    made = {"topic": TOPIC, "environment": environment, "storage": storage}
+    return {"channel": id, **made, "createdMilliseconds": 1_700_000_000_000, **figures}
 
 
 def event(kind, after, **parts):

@@ -20,6 +20,34 @@ class Composer(PageCase):
         )
         return browser
 
+    def test_channel(self):
+        """A broadcast needs a channel, which says the app and the environment, and an expiration."""
+        self.world.channels = [samples.channel(environment="development")]
+        browser = self.ready()
+        browser.choose("select", "\0channel", "To")
+        browser.wait("document.querySelector('.compose').innerText.includes('of 5,120 bytes')")
+        for hidden in ["Topic", "Environment", "Collapse id", "Device token"]:
+            seen = browser.run(
+                "return [...document.querySelectorAll('.compose label')].filter((one) => one.checkVisibility())"
+                ".some((one) => one.innerText.startsWith(arguments[0]))",
+                hidden,
+            )
+            self.assertIs(seen, False, hidden)
+        browser.click("button", "Send")
+        body = self.call_of("POST", "send")
+        sent = {key: body[key] for key in ("channel", "topic", "environment", "pushType", "expiration")}
+        self.assertEqual(
+            sent,
+            {
+                "channel": samples.CHANNEL,
+                "topic": samples.TOPIC,
+                "environment": "development",
+                "pushType": "liveactivity",
+                "expiration": 0,
+            },
+        )
+        self.assertNotIn("device", body)
+
     def test_form(self):
         browser = self.ready()
         browser.type("input", "Grüezi", "Title")
@@ -338,3 +366,22 @@ class Rest(PageCase):
         browser.wait("document.querySelector('.snippets pre').textContent.startsWith('# Python')")
         for words in ["lenient", "ABC123DEFG", "/tmp/apus/AuthKey.p8", "localhost:2197", "61 MB", "412 ms"]:
             self.expect(words, ".view")
+
+
+class Channels(PageCase):
+    def test_actions(self):
+        browser = self.show("channels")
+        self.expect("None", "[aria-label=Channels]")
+        browser.choose("select", "none", "Keeps")
+        browser.click("button", "Create")
+        self.expect(samples.CHANNEL, "[aria-label=Channels] table")
+        for figure in ["Subscribers", "401", "Published", "7", "Delivered", "1203"]:
+            self.expect(figure, "[aria-label=Channels] table")
+        self.assertEqual(
+            self.call_of("POST", "channels"),
+            {"topic": samples.TOPIC, "environment": "production", "storage": "none"},
+        )
+        browser.click("button", f"Delete {samples.CHANNEL}")
+        browser.accept()
+        browser.wait("document.querySelector('[aria-label=Channels] > div').innerText.includes('None')")
+        self.assertEqual(self.world.channels, [])

@@ -23,6 +23,7 @@ class World:
         self.devices = {device["id"]: device for device in samples.devices()}
         self.shown = {id: [] for id in self.devices}
         self.activities = {id: [] for id in self.devices}
+        self.channels = []
         self.calls = []
         self.send_answer, self.send_violations = None, []
         self.password = None
