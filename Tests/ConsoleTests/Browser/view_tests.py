@@ -115,6 +115,17 @@ class Composer(PageCase):
         self.assertEqual((aps["event"], aps["content-state"]), ("update", {"score": "2:1"}))
         self.assertAlmostEqual(aps["timestamp"], self.world.now() / 1000, delta=60)
 
+    def test_live_activity_on_a_channel(self):
+        """The channel is part of a start alone."""
+        browser = self.ready()
+        browser.choose("select", "liveactivity", "Push type")
+        browser.type("input", samples.CHANNEL, "Updated over channel")
+        for event, channel in [("start", samples.CHANNEL), ("update", None)]:
+            self.world.calls.clear()
+            browser.choose("select", event, "Event")
+            browser.click("button", "Send")
+            self.assertEqual(self.payload()["aps"].get("input-push-channel"), channel)
+
     def test_by_hand(self):
         """The typed payload is sent unchanged; invalid JSON is marked with its position."""
         browser = self.ready()
