@@ -79,6 +79,17 @@ struct TicketKeyringTests {
     #expect(keyring().keys.all == first)
   }
 
+  @Test("A start writes nothing if all stored keys are still used")
+  func unchanged() throws {
+    let first = keyring().keys.all
+    let before = FileStamp(path)
+    #expect(keyring().keys.all == first)
+    #expect(FileStamp(path) == before)
+    pass(TicketKeyring.sealingSeconds)
+    #expect(keyring().keys.all != first)
+    #expect(FileStamp(path) != before)
+  }
+
   @Test("If the keys cannot be stored, the service continues and reports it")
   func unwritable() {
     let clock = clock

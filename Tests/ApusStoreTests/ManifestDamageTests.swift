@@ -89,6 +89,7 @@ struct ManifestDamageTests {
   func shortLog() async throws {
     var options = RocksOptions()
     options.memtableBytes = 4 << 20
+    options.progressMilliseconds = 0
     let store = try RocksStore(path: scratch.path, options: options)
     #expect(await commit(store) { $0.put(.meta, key(0), [1]) } == nil)
     // The rows of another family are written to a table, this one stays in the log only.

@@ -52,6 +52,23 @@ struct MissingFilesTests {
     for _ in 0..<4 { try expectAll() }
   }
 
+  @Test("The state of the files is noted soon after the start without any write, and at the end")
+  func noted() async throws {
+    var options = RocksOptions()
+    options.progressMilliseconds = 50
+    let first = try RocksStore(path: scratch.path, options: options)
+    #expect(try names { $0 == "PROGRESS" }.isEmpty)
+    for _ in 0..<200 where try names({ $0 == "PROGRESS" }).isEmpty {
+      try await Task.sleep(for: .milliseconds(20))
+    }
+    let early = try String(contentsOfFile: "\(scratch.path)/PROGRESS", encoding: .utf8)
+    first.close()
+    options.progressMilliseconds = 60_000
+    let second = try RocksStore(path: scratch.path, options: options)
+    second.close()
+    #expect(try String(contentsOfFile: "\(scratch.path)/PROGRESS", encoding: .utf8) != early)
+  }
+
   @Test("A truncated MANIFEST is damage", arguments: [60, 90, 99])
   func shortManifest(percent: Int) async throws {
     try await make()

@@ -30,9 +30,14 @@ package struct TicketKeyring: Sendable {
     self.log = log
     self.nowSeconds = nowSeconds
     let now = nowSeconds()
-    keys = TicketKeys(kept: path.map { Self.read($0, now, log) } ?? [], nowSeconds: now)
-    // The file is new, or some of its keys were dropped.
-    if isDue { rotate() } else { save() }
+    let (kept, isWhole) = path.map { Self.read($0, now, log) } ?? ([], false)
+    keys = TicketKeys(kept: kept, nowSeconds: now)
+    if isDue {
+      rotate()
+    } else if !isWhole || keys.all != kept {
+      // A start does not wait for the disk to write what is there.
+      save()
+    }
   }
 
   /// Makes a new key if the newest has reached the end of its sealing period.
@@ -51,8 +56,12 @@ package struct TicketKeyring: Sendable {
   // MARK: The file
 
   /// One key per line, newest first: its creation time (seconds since 1970) and its bytes.
-  private static func read(_ path: String, _ nowSeconds: Int64, _ log: Log) -> [TicketKeys.Key] {
-    guard Files.exists(path) else { return [] }
+  ///
+  /// - Returns: The keys that are used, and whether they are all of the file's.
+  private static func read(
+    _ path: String, _ nowSeconds: Int64, _ log: Log
+  ) -> (kept: [TicketKeys.Key], isWhole: Bool) {
+    guard Files.exists(path) else { return ([], false) }
     do {
       let file = try SectionFile(text: Files.readText(path))
       let keys = try file.sections.flatMap(\.values).map { entry in
@@ -65,13 +74,14 @@ package struct TicketKeyring: Sendable {
         return key
       }
       // A creation time in the future came from a wrong clock, so the key's age is unknown: drop it.
-      return keys.filter { (0..<openingSeconds).contains(nowSeconds - $0.madeSeconds) }
+      let kept = keys.filter { (0..<openingSeconds).contains(nowSeconds - $0.madeSeconds) }
+      return (kept, kept.count == keys.count)
     } catch {
       // Not fatal: devices make full handshakes instead of resuming their sessions.
       log(
         .warning, "session ticket keys unreadable, made new ones", .text("file", path),
         .text("reason", "\(error)"))
-      return []
+      return ([], false)
     }
   }
 

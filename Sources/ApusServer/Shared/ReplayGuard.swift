@@ -42,9 +42,14 @@ final class ReplayGuard: Sendable {
     do throws(FileError) {
       let known = try Self.read("\(path).old").union(Self.read(path))
       opening.recent = known.filter { Self.isBelieved($0, nowMilliseconds) }
-      // Merges the files and drops expired nonces, so that the file does not grow with each start.
-      let text = opening.recent.map(Self.line).joined()
-      try Files.write(text, to: path, isPrivate: true)
+      // Merges the files and drops expired nonces, so that the file does not grow with each start. Without any there
+      // is nothing that a start has to wait for.
+      if opening.recent.isEmpty {
+        Files.remove(path)
+      } else {
+        let text = opening.recent.map(Self.line).joined()
+        try Files.write(text, to: path, isPrivate: true)
+      }
       Files.remove("\(path).old")
       opening.file = try OpenFile(appendingTo: path)
     } catch {

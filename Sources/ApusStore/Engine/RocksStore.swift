@@ -206,7 +206,6 @@ private final class RocksCore: @unchecked Sendable {
       attempt?.removeLeftovers()
       throw error
     }
-    progress.write(isForced: true)
     use(opened)
     isSurveyed = false
     lastFault.withLock { $0 = nil }
@@ -251,16 +250,17 @@ private final class RocksCore: @unchecked Sendable {
     queue.adopt()
     if let fault { recover(from: fault) }
     while true {
-      switch queue.next() {
+      switch queue.next(until: progress.firstLook) {
       case .write(let batch):
         let failure = write(batch)
         if failure != nil { takesWrites.store(false, ordering: .relaxed) }
         queue.complete(batch, with: failure)
         if let failure { recover(from: failure) }
       case .timeout:
-        continue
+        progress.write()
       case .finish:
         isClosed.store(true, ordering: .relaxed)
+        if takesWrites.load(ordering: .relaxed) { progress.write(isForced: true) }
         closeDatabase()
         lock = nil
         queue.finish()

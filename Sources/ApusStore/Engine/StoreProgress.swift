@@ -68,7 +68,9 @@ struct StoreProgress: Equatable {
 struct StoreProgressKeeper {
   private let directory: StoreDirectory
   private var written: StoreProgress?
-  private var nextLook = Deadline.after(milliseconds: 0)
+  /// The first one is not with the first writes, for which a start waits.
+  private var nextLook: Deadline
+  private var hasLooked = false
 
   private let lookMilliseconds: Int64
 
@@ -76,7 +78,11 @@ struct StoreProgressKeeper {
   init(_ directory: StoreDirectory, lookMilliseconds: Int64) {
     self.directory = directory
     self.lookMilliseconds = lookMilliseconds
+    nextLook = .after(milliseconds: lookMilliseconds)
   }
+
+  /// When to write the note for the first time, whether or not anything is written to the store; nil once that is done.
+  var firstLook: Deadline? { hasLooked ? nil : nextLook }
 
   /// Refuses to open a store with missing data.
   func check() throws(StoreError) {
@@ -94,6 +100,7 @@ struct StoreProgressKeeper {
   /// Writes the note if the files have grown. A failure is not a fault of the store: the old note stays true.
   mutating func write(isForced: Bool = false) {
     guard isForced || nextLook.isPast else { return }
+    hasLooked = true
     nextLook = .after(milliseconds: lookMilliseconds)
     guard let found = StoreProgress(of: directory), found != written else { return }
     do throws(StoreError) {
