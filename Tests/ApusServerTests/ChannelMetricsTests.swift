@@ -26,7 +26,7 @@ struct ChannelMetricsTests {
   ) throws -> ChannelCensus {
     let deadline = Deadline(seconds: 20)
     while true {
-      let census = try #require(try service.service.service.channelCensus())
+      let census = try #require(service.service.service.channelCensus())
       if expected(census) || deadline.remainingMilliseconds == 0 { return census }
       usleep(50_000)
     }

@@ -40,7 +40,7 @@ final class Subscriptions {
 
   private let context: WorkerContext
   private let register: ChannelRegister
-  private let rows: SubscriptionRows
+  let rows: SubscriptionRows
   private var table = SubscriptionTable()
   private var known: [UInt32: Known] = [:]
   private var walks = FIFO<SubscriptionTable.Walk>()
@@ -61,6 +61,7 @@ final class Subscriptions {
     case .published(let broadcast): publish(broadcast)
     case .deleted(let number):
       shareDelivered(number)
+      rows.counter.remove(number)
       _ = table.removeAll(in: number)
       known[number] = nil
     }
@@ -195,8 +196,10 @@ final class Subscriptions {
 
   /// The device is gone for good.
   func forget(_ device: DeviceKey) throws(StoreError) {
-    guard register.hasAny, try !rows.record(of: device).subscriptions.isEmpty else { return }
-    rows.write(SubscriptionRecord(), of: device) { _ in }
+    guard register.hasAny else { return }
+    let record = try rows.record(of: device)
+    guard !record.subscriptions.isEmpty else { return }
+    rows.write(SubscriptionRecord(), replacing: record, of: device) { _ in }
   }
 
   private func forgetIfEmpty(_ number: UInt32) {
@@ -224,7 +227,7 @@ final class Subscriptions {
     guard change.record != old || rows.isPending(key) else {
       return completion(change.status, topics(of: old))
     }
-    rows.write(change.record, of: key) { [weak device] error in
+    rows.write(change.record, replacing: old, of: key) { [weak device] error in
       guard error == nil else { return completion(.unavailable, self.topics(of: old)) }
       // It may have gone, and come back as another connection, which has read the new record.
       if let device, device.key == key, device.session != nil, device.connectionSlot == slot {
@@ -306,6 +309,7 @@ final class Subscriptions {
   /// Called each second.
   func secondPassed() {
     for number in Array(known.keys) { shareDelivered(number) }
+    rows.counter.secondPassed()
   }
 
   private func shareDelivered(_ number: UInt32) {

@@ -118,15 +118,4 @@ extension StoreReader {
     guard let value = try get(.channels, key: bytes.span) else { return nil }
     return try? ChannelDayRecord(decoding: value.span)
   }
-
-  /// Calls `body` for the subscriptions of each device.
-  package func forEachSubscriber(
-    _ body: (SubscriptionRecord) -> Void
-  ) throws(StoreError) {
-    let prefix = SubscriptionRecord.prefix
-    try scan(.channels, prefix: prefix.span) { _, value in
-      if let record = try? SubscriptionRecord(decoding: value) { body(record) }
-      return true
-    }
-  }
 }
