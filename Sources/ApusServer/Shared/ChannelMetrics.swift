@@ -108,7 +108,7 @@ package final class ChannelMetrics: Sendable {
       try put(key(day), change, isComplete ? now : nil, into: &group)
       group.put(
         key(ChannelDayRecord.Key.total),
-        ChannelDayRecord(published: now.published, delivered: now.delivered))
+        ChannelFigures(published: now.published, delivered: now.delivered))
     }
     for (place, change) in changes {
       guard let now = census.apps[place] else { continue }
@@ -126,13 +126,14 @@ package final class ChannelMetrics: Sendable {
     _ key: ChannelDayRecord.Key, _ change: ChannelFigures, _ now: ChannelFigures?,
     into group: inout WriteGroup
   ) throws(StoreError) {
-    let old = try store.channelDay(key) ?? ChannelDayRecord()
-    group.put(
-      key,
-      ChannelDayRecord(
-        published: old.published + change.published, delivered: old.delivered + change.delivered,
-        subscriptions: now?.subscriptions ?? old.subscriptions,
-        subscribers: now?.subscribers ?? old.subscribers))
+    var day = try store.channelDay(key) ?? ChannelFigures()
+    day.published += change.published
+    day.delivered += change.delivered
+    if let now {
+      day.subscriptions = now.subscriptions
+      day.subscribers = now.subscribers
+    }
+    group.put(key, day)
   }
 
   private func removeOldDays(
@@ -152,8 +153,8 @@ package final class ChannelMetrics: Sendable {
 }
 
 extension WriteGroup {
-  fileprivate mutating func put(_ key: ChannelDayRecord.Key, _ record: ChannelDayRecord) {
-    let (key, value) = (ChannelDayRecord.encode(key), record.encoded())
+  fileprivate mutating func put(_ key: ChannelDayRecord.Key, _ figures: ChannelFigures) {
+    let (key, value) = (ChannelDayRecord.encode(key), ChannelDayRecord(figures).encoded())
     put(.channels, key: key.span, value: value.span)
   }
 }
