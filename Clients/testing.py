@@ -38,6 +38,23 @@ def octets(pieces):
     return found
 
 
+def changes():
+    """The vectors of requests that change subscriptions, by name: bytes and facts, with marks as pairs of topic and id.
+
+    Without those that say which broadcast the device has."""
+    found = {}
+    for vector in vectors("service"):
+        facts = vector.get("decoded", {})
+        if facts.get("message") != "channelRequest" or not vector.get("canonical", True):
+            continue
+        marks = {name: [mark.split("/") for mark in "".join(facts.get(name, "")).split()]
+                 for name in ("subscribed", "unsubscribed")}
+        if not any("@" in digits for _, digits in marks["subscribed"]):
+            found[vector["name"]] = octets(vector["hex"]), marks | {
+                "index": facts["index"], "token": facts.get("token"), "replaces": "replaces" in facts}
+    return found
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]

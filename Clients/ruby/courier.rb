@@ -21,13 +21,14 @@ class Courier
     @state = File.exist?("#{identity}.state") ? JSON.parse(File.read("#{identity}.state")) : { "seen" => [] }
   end
 
-  # Subscribes to channels and ends subscriptions: ids in base64, by topic for Live Activities. Without any it asks for
-  # the list. A :subscriptions event follows, when the service has stored it. Before `run`, or in its block.
-  def change(subscribe: {}, unsubscribe: {})
+  # Subscribes to channels and ends subscriptions: ids in base64, by topic for Live Activities. `replaces` ends all that
+  # are not in `subscribe`. Without anything it asks for the list. A :subscriptions event follows, when the service has
+  # stored it. Before `run`, or in its block.
+  def change(subscribe: {}, unsubscribe: {}, replaces: false)
     topics = (subscribe.keys | unsubscribe.keys).map do |topic|
       part(2, part(1, topic) + marks(2, subscribe[topic]) + marks(3, unsubscribe[topic]))
     end
-    @changes << "\x08\1".b + topics.join
+    @changes << "\x08\1".b + topics.join + (replaces ? "\x18\1" : "")
     ask if @accepted && @changes.one?
   end
 

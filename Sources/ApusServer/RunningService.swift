@@ -80,7 +80,7 @@ struct RunningService: AdministeredService, GroupPushing {
   func channel(_ id: ChannelID) -> Channel? { register?.channel(id) }
 
   func channelCensus() -> ChannelCensus? {
-    try? workers.first?.context.shared.channelMetrics?.census()
+    workers.first?.context.shared.channelMetrics?.census()
   }
 
   func create(

@@ -131,9 +131,13 @@ void apus_set_power(struct apus_device *device, enum apus_power power);
 // Subscriptions to channels. The topic is the app's for Live Activities, BUNDLE.push-type.liveactivity, and one of the
 // device's topics; the channel's id is in bytes, not base64. Subscriptions stay until they are ended. One change at a
 // time: each connection asks for it until the service has confirmed it. Returns the number that `subscriptions`
-// repeats; 0 if another change is under way, or topic and id together have more than 200 bytes.
+// repeats; 0 if another change is under way, or this one is too long: 45 ids of 16 bytes fit with a topic.
 uint32_t apus_subscribe(struct apus_device *device, const char *topic, const uint8_t *channel, size_t length);
 uint32_t apus_unsubscribe(struct apus_device *device, const char *topic, const uint8_t *channel, size_t length);
+// Every other subscription ends; without any, all of them. What is given is copied. Begin a longer list with its first
+// part, and subscribe to the rest.
+uint32_t apus_replace_subscriptions(
+    struct apus_device *device, const struct apus_subscription *subscriptions, size_t count);
 // Asks for the list, which changes nothing.
 uint32_t apus_list_subscriptions(struct apus_device *device);
 

@@ -138,19 +138,47 @@ static uint8_t *put_bytes(uint8_t *output, uint8_t number, const void *value, si
 
 static size_t field_length(size_t length) { return 1 + varint_length(length) + length; }
 
+static bool has_same_topic(const struct apus_subscription *left, const struct apus_subscription *right) {
+  return left->topic_length == right->topic_length && memcmp(left->topic, right->topic, left->topic_length) == 0;
+}
+
+// The length of the message `Topic` for the subscriptions from `first` that have the same topic. `*end` is where they
+// end. 0 if they do not fit.
+static size_t topic_length(const struct apus_change *change, size_t first, size_t room, size_t *end) {
+  const struct apus_subscription *start = &change->subscriptions[first];
+  if (start->topic_length > room) return 0;
+  size_t length = field_length(start->topic_length), place = first;
+  for (; place < change->count && has_same_topic(start, &change->subscriptions[place]); place++) {
+    size_t id = change->subscriptions[place].channel_length;
+    if (id > room || length > room) return 0;
+    length += field_length(field_length(id));
+  }
+  *end = place;
+  return length;
+}
+
 size_t apus_encode_change(const struct apus_change *change, uint8_t *memory, size_t room) {
-  size_t name = change->topic != NULL ? strlen(change->topic) : 0;
-  size_t mark = field_length(change->channel_length), topic = field_length(name) + field_length(mark);
-  size_t needed = 2 + (change->topic != NULL ? field_length(topic) : 0);
-  if (name > room || change->channel_length > room || needed > room) return 0;
   uint8_t *output = memory;
+  size_t fixed = change->replaces ? 4 : 2, end;
+  if (room < fixed) return 0;
   *output++ = 1 << 3;
   *output++ = 1;
-  if (change->topic != NULL) {
-    output = put_header(output, 2, topic);
-    output = put_bytes(output, 1, change->topic, name);
-    output = put_header(output, change->unsubscribes ? 3 : 2, mark);
-    output = put_bytes(output, 1, change->channel, change->channel_length);
+  for (size_t place = 0; place < change->count;) {
+    const struct apus_subscription *one = &change->subscriptions[place];
+    size_t length = topic_length(change, place, room, &end);
+    size_t left = room - (size_t)(output - memory) - (fixed - 2);
+    if (length == 0 || field_length(length) > left) return 0;
+    output = put_header(output, 2, length);
+    output = put_bytes(output, 1, one->topic, one->topic_length);
+    for (; place < end; place++) {
+      one = &change->subscriptions[place];
+      output = put_header(output, change->unsubscribes ? 3 : 2, field_length(one->channel_length));
+      output = put_bytes(output, 1, one->channel, one->channel_length);
+    }
+  }
+  if (change->replaces) {
+    *output++ = 3 << 3;
+    *output++ = 1;
   }
   return (size_t)(output - memory);
 }

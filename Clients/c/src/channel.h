@@ -13,13 +13,13 @@ bool apus_are_subscriptions(const uint8_t *message, size_t length);
 bool apus_channel_id(const uint8_t *message, size_t length, const uint8_t **id, size_t *id_length);
 
 struct apus_change {
-  const char *topic;  // NULL: none
-  const uint8_t *channel;
-  size_t channel_length;
-  bool unsubscribes;
+  const struct apus_subscription *subscriptions;
+  size_t count;
+  bool unsubscribes;  // from these
+  bool replaces;
 };
 
-// Writes a message `Subscriptions` with at most one channel. Returns its length; 0 if it does not fit.
+// Writes a message `Subscriptions`. Returns its length; 0 if it does not fit.
 size_t apus_encode_change(const struct apus_change *change, uint8_t *memory, size_t room);
 
 #endif

@@ -12,8 +12,12 @@
 // The service has at most 32 unacknowledged, so nothing older can come again.
 #define APUS_TAKEN_COUNT 48u
 
-// A message `Subscriptions` with one channel: topic and id have up to 200 bytes.
-#define APUS_CHANGE_ROOM 216u
+// A message `Subscriptions`: 45 ids of 16 bytes with one topic.
+#define APUS_CHANGE_ROOM 960u
+#define APUS_CHANGE_FRAME_ROOM (APUS_FRAME_HEADER + 45u + APUS_CHANGE_ROOM)
+#define APUS_ACKNOWLEDGEMENT_ROOM 51u
+
+#define APUS_NEVER UINT64_MAX
 
 enum apus_state {
   APUS_STATE_WAITING,
@@ -85,5 +89,39 @@ struct apus_device {
   size_t written;
   uint8_t output[APUS_OUTPUT_ROOM];
 };
+
+_Static_assert(APUS_CHANGE_FRAME_ROOM <= APUS_OUTPUT_ROOM, "a change fits into an empty buffer");
+
+// device.c
+
+// Ends the connection; another one follows.
+void apus_fail(struct apus_device *device, const char *text);
+// The same with what OpenSSL says.
+void apus_fail_tls(struct apus_device *device);
+
+// output.c
+
+// Whether so many bytes fit; if not, the caller tries again when some were written.
+bool apus_has_room(const struct apus_device *device, size_t count);
+void apus_put_base_token(struct apus_device *device);
+void apus_put_acknowledgement(struct apus_device *device, uint32_t message_id, enum apus_status status);
+// Writes what the socket takes of what is due. May end the connection.
+void apus_write_output(struct apus_device *device);
+
+// notification.c
+
+void apus_receive_notification(struct apus_device *device, const struct apus_notification *notification);
+
+// subscription.c
+
+void apus_put_change(struct apus_device *device);
+void apus_receive_confirmation(struct apus_device *device, const struct apus_confirmation *confirmation);
+
+// renewal.c
+
+void apus_ask_for_certificate(struct apus_device *device);
+void apus_receive_certificate(
+    struct apus_device *device, const struct apus_certificate_answer *answer, const struct apus_frame *frame);
+uint64_t apus_renewal_due_ms(const struct apus_device *device);
 
 #endif

@@ -13,7 +13,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
-from testing import APUS, TOPIC, Listener, ServiceTests, SessionTests, octets, vectors
+from testing import APUS, TOPIC, Listener, ServiceTests, SessionTests, changes, octets, vectors
 
 BUILD = pathlib.Path(os.environ.get("BUILD", HERE.parent / "build"))
 #: A program in front of the example, such as valgrind.
@@ -59,6 +59,51 @@ class VectorTests(unittest.TestCase):
                     value = value.replace("-", "").lower()
                 self.assertEqual(str(shown), str(value), name)
         self.assertLessEqual(set(found) - {"command", "certificate"}, set(expected) | {"payload"})
+
+
+class ChangeTests(unittest.TestCase):
+    def encoded(self, lines):
+        run = subprocess.run(
+            [*WRAPPER, BUILD / "encode"], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+        return [bytes.fromhex(line) for line in run.stdout.splitlines()]
+
+    def test_each(self):
+        expected, lines = [], []
+        for data, change in changes().values():
+            subscribed, unsubscribed = change["subscribed"], change["unsubscribed"]
+            if subscribed and unsubscribed:
+                continue  # this client asks for one of them
+            kind = ("replace" if change["replaces"] else "subscribe" if subscribed else "unsubscribe" if unsubscribed
+                    else "list")
+            marks = " ".join("/".join(mark) for mark in subscribed + unsubscribed)
+            lines.append(f"{change['index']} {change['token'] or '-'} {kind} {marks}")
+            expected.append(data)
+        self.assertEqual(len(expected), 6)
+        self.assertEqual(self.encoded(lines), expected)
+
+    def test_several(self):
+        def message(topic, *ids):
+            named = bytes([0x0A, len(topic)]) + topic + b"".join(b"\x12\x12\x0a\x10" + one for one in ids)
+            count = len(named)
+            return b"\x12" + (bytes([count]) if count < 128 else bytes([count & 127 | 128, count >> 7])) + named
+
+        def frame(change):
+            return (b"\x1d" + (len(change) + 10).to_bytes(4) + b"\1\0\4\0\0\0\1\2" + len(change).to_bytes(2)
+                    + change)
+
+        def line(*marks):
+            return "1 - replace " + " ".join(f"{topic.decode()}/{one.hex()}" for topic, one in marks)
+
+        ids = [bytes([number]) * 16 for number in range(60)]
+        live, other = b"com.example.app.push-type.liveactivity", b"a"
+        both = b"\x08\1" + message(live, *ids[:2]) + message(other, ids[2]) + message(live, ids[3]) + b"\x18\1"
+        most = b"\x08\1" + message(live, *ids[:45]) + b"\x18\1"
+        self.assertEqual(
+            self.encoded([
+                line((live, ids[0]), (live, ids[1]), (other, ids[2]), (live, ids[3])),
+                line(*((live, one) for one in ids[:45])), line(*((live, one) for one in ids[:46])),
+                line(*((live, one) for one in ids[:30]), *((other, one) for one in ids[30:]))]),
+            [frame(both), frame(most), b"", b""])
 
 
 def listener(test, folder, port, authority, name, code=None, channel=None):

@@ -3,6 +3,7 @@
 APUS is the service's program; without it, what needs one is skipped.
 """
 
+import base64
 import json
 import pathlib
 import re
@@ -15,7 +16,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
-from testing import APUS, LIVE_TOPIC, TOPIC, Listener, ServiceTests, SessionTests, octets, vectors
+from testing import APUS, LIVE_TOPIC, TOPIC, Listener, ServiceTests, SessionTests, changes, octets, vectors
 
 CLIENT = str(HERE.parent / "courier.rb")
 # Where the protocol wants a random time, the shortest.
@@ -66,6 +67,26 @@ class VectorTests(unittest.TestCase):
                     digits, value = int(digits, 16), int(value)
                 value = "".join(value) if isinstance(value, list) else value
                 self.assertEqual(" ".join(digits) if isinstance(digits, list) else digits, value, name)
+
+
+    def test_changes(self):
+        found = changes()
+        self.assertEqual(set(found), {"channel-list", "channel-unsubscribe", "channel-change", "channel-replace",
+                                      "channel-replace-by-one", "channel-topic-not-listed", "channel-other-token"})
+
+        def by_topic(marks):
+            topics = {}
+            for topic, digits in marks:
+                topics.setdefault(topic, []).append(base64.b64encode(bytes.fromhex(digits)).decode())
+            return topics
+
+        lines = [json.dumps(one | {name: by_topic(one[name]) for name in ("subscribed", "unsubscribed")})
+                 for _, one in found.values()]
+        run = subprocess.run(["ruby", "-w", HERE / "encode.rb"], capture_output=True, text=True, check=True,
+                             input="\n".join(lines))
+        self.assertEqual(run.stderr, "")
+        for name, line in zip(found, run.stdout.splitlines(), strict=True):
+            self.assertEqual(line, found[name][0].hex(), name)
 
 
 class DocumentTests(SessionTests, unittest.TestCase):
@@ -161,6 +182,17 @@ class LiveTests(ServiceTests, unittest.TestCase):
             self.folder / "device.pem", LIVE_TOPIC, channel])
         for _ in range(2):
             self.assertEqual(listener.next("subscriptions"), listed | {"channels": {}})
+        listener.stop()
+        other = self.create_channel()
+        program = ("require ARGV.shift; live, *ids = ARGV.pop(3); one = Courier.new(*ARGV, [live]); "
+                   "ids.each { |id| one.change(subscribe: { live => [id] }, replaces: true) }; "
+                   "one.change(replaces: true); $stdout.sync = true; "
+                   "one.run { |event, facts| puts JSON.generate({ event:, **facts.to_h }) }")
+        listener = Listener(self, self.folder, [
+            "ruby", "-w", "-e", program, CLIENT, "localhost", str(self.courier), self.authority,
+            self.folder / "device.pem", LIVE_TOPIC, channel, other])
+        for channels in ({LIVE_TOPIC: [channel]}, {LIVE_TOPIC: [other]}, {}):
+            self.assertEqual(listener.next("subscriptions"), listed | {"channels": channels})
 
     def remembered(self, count):
         """Waits until the device has taken that many notifications."""

@@ -46,7 +46,7 @@ package protocol AdministeredService: Sendable {
   func channels(of app: AppID, in environment: Environment?) -> [Channel]
   /// The channel with that id, whichever app it belongs to.
   func channel(_ id: ChannelID) -> Channel?
-  /// The figures of all channels; nil if the store cannot be read. Takes a while with many devices.
+  /// The figures of all channels; nil while subscriptions are being counted after a start.
   func channelCensus() -> ChannelCensus?
   /// Creates a channel. Throws CannotCreateChannelConfig if its app has as many as it may, without calling `done`.
   ///

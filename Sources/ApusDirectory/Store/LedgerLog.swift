@@ -63,24 +63,18 @@ package final class LedgerLog {
     package var environment: Environment
     /// The id in base64; nil for all channels of the app.
     package var channel: String?
-    package var published: UInt64
-    package var delivered: UInt64
-    package var subscriptions: UInt64
-    /// Of the app; 0 for a channel.
-    package var subscribers: UInt64
+    package var figures: ChannelFigures
   }
 
   /// All days, the oldest first.
   package func channelDays() throws -> [ChannelDay] {
     try follower.catchUp()
     var days: [ChannelDay] = []
-    try follower.forEachChannelDay { key, record in
+    try follower.forEachChannelDay { key, figures in
       days.append(
         ChannelDay(
           day: Int64(key.day), app: key.app, environment: key.environment,
-          channel: key.channel?.text,
-          published: record.published, delivered: record.delivered,
-          subscriptions: record.subscriptions, subscribers: record.subscribers))
+          channel: key.channel?.text, figures: figures))
     }
     return days
   }

@@ -11,11 +11,18 @@ final class SubscriptionRows: @unchecked Sendable {
   }
 
   private let context: WorkerContext
+  private(set) lazy var counter = SubscriptionCounter(context) { [unowned self] in
+    pending.map { ($0.key, $0.value.record) }
+  }
   /// What the store does not have yet: a device may be back before its record is written.
   private var pending: [DeviceKey: Pending] = [:]
   private var lastVersion: UInt64 = 0
 
-  init(_ context: WorkerContext) { self.context = context }
+  init(_ context: WorkerContext) {
+    self.context = context
+    // It counts from the start.
+    _ = counter
+  }
 
   /// A device's record; an empty one if it has none, or one that cannot be read, which is logged.
   func record(of device: DeviceKey) throws(StoreError) -> SubscriptionRecord {
@@ -33,11 +40,12 @@ final class SubscriptionRows: @unchecked Sendable {
   /// Whether its record is being written.
   func isPending(_ device: DeviceKey) -> Bool { pending[device] != nil }
 
-  /// Writes a record. Calls `completion` on the worker's thread: with nil once it is durable.
+  /// Writes a record in place of `old`. Calls `completion` on the worker's thread: with nil once it is durable.
   func write(
-    _ record: SubscriptionRecord, of device: DeviceKey,
+    _ record: SubscriptionRecord, replacing old: SubscriptionRecord, of device: DeviceKey,
     completion: @escaping (StoreError?) -> Void
   ) {
+    counter.replace(old, by: record, of: device)
     lastVersion += 1
     let version = lastVersion
     pending[device] = Pending(record: record, version: version)
@@ -54,6 +62,7 @@ final class SubscriptionRows: @unchecked Sendable {
     context.store.commit(group) { [self] error in
       loop.perform {
         if self.pending[device]?.version == version { self.pending[device] = nil }
+        if error != nil { self.counter.recount() }
         waiting.completion(error)
       }
     }
@@ -68,10 +77,11 @@ final class SubscriptionRows: @unchecked Sendable {
   func save(
     _ marks: [ChannelID: SubscriptionRecord.Subscription], of device: DeviceKey
   ) {
-    var record: SubscriptionRecord
-    do throws(StoreError) { record = try self.record(of: device) } catch {
+    let known: SubscriptionRecord
+    do throws(StoreError) { known = try record(of: device) } catch {
       return context.logUnreadable(.record, of: device.id, error)
     }
+    var record = known
     for place in record.subscriptions.indices {
       let old = record.subscriptions[place]
       guard var new = marks[old.channel] else { continue }
@@ -81,6 +91,6 @@ final class SubscriptionRows: @unchecked Sendable {
       }
       record.subscriptions[place] = new
     }
-    write(record, of: device) { _ in }
+    write(record, replacing: known, of: device) { _ in }
   }
 }

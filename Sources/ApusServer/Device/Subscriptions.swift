@@ -40,7 +40,7 @@ final class Subscriptions {
 
   private let context: WorkerContext
   private let register: ChannelRegister
-  private let rows: SubscriptionRows
+  let rows: SubscriptionRows
   private var table = SubscriptionTable()
   private var known: [UInt32: Known] = [:]
   private var walks = FIFO<SubscriptionTable.Walk>()
@@ -61,6 +61,7 @@ final class Subscriptions {
     case .published(let broadcast): publish(broadcast)
     case .deleted(let number):
       shareDelivered(number)
+      rows.counter.remove(number)
       _ = table.removeAll(in: number)
       known[number] = nil
     }
@@ -173,6 +174,9 @@ final class Subscriptions {
   }
 
   /// A device's connection ends: ends its subscriptions here, and stores which broadcasts it has.
+  ///
+  /// Not before that: a row of each device would be read and written after each stored broadcast, a good part of what
+  /// its delivery costs. All that it would spare is one repetition, with the same id, after the service was killed.
   func disconnect(_ device: DeviceKey, slot: Int32, unacknowledged: [Sent]) {
     guard table.hasAny(of: slot) else { return }
     var marks: [ChannelID: SubscriptionRecord.Subscription] = [:]
@@ -195,8 +199,10 @@ final class Subscriptions {
 
   /// The device is gone for good.
   func forget(_ device: DeviceKey) throws(StoreError) {
-    guard register.hasAny, try !rows.record(of: device).subscriptions.isEmpty else { return }
-    rows.write(SubscriptionRecord(), of: device) { _ in }
+    guard register.hasAny else { return }
+    let record = try rows.record(of: device)
+    guard !record.subscriptions.isEmpty else { return }
+    rows.write(SubscriptionRecord(), replacing: record, of: device) { _ in }
   }
 
   private func forgetIfEmpty(_ number: UInt32) {
@@ -224,7 +230,7 @@ final class Subscriptions {
     guard change.record != old || rows.isPending(key) else {
       return completion(change.status, topics(of: old))
     }
-    rows.write(change.record, of: key) { [weak device] error in
+    rows.write(change.record, replacing: old, of: key) { [weak device] error in
       guard error == nil else { return completion(.unavailable, self.topics(of: old)) }
       // It may have gone, and come back as another connection, which has read the new record.
       if let device, device.key == key, device.session != nil, device.connectionSlot == slot {
@@ -306,6 +312,7 @@ final class Subscriptions {
   /// Called each second.
   func secondPassed() {
     for number in Array(known.keys) { shareDelivered(number) }
+    rows.counter.secondPassed()
   }
 
   private func shareDelivered(_ number: UInt32) {

@@ -3,19 +3,14 @@ import ApusCore
 import ApusLog
 import ApusLoop
 import ApusModel
-package import ApusStore
+import ApusStore
 import Synchronization
 
 /// Counts what happens on channels, and keeps it for each day: published, delivered, subscriptions, subscribers.
 ///
-/// The names are those of "Exporting broadcast push notification metrics". Subscriptions are counted in the store, so
-/// that they are those of all devices, connected or not.
+/// The names are those of "Exporting broadcast push notification metrics". Subscriptions are those of all devices,
+/// connected or not.
 package final class ChannelMetrics: Sendable {
-  private struct Place: Hashable {
-    var app: AppID
-    var environment: Environment
-  }
-
   private struct Written {
     var counts: [ChannelID: ChannelFigures] = [:]
     var day: UInt32 = 0
@@ -34,31 +29,29 @@ package final class ChannelMetrics: Sendable {
     self.register = register
     self.log = log
     written.withLock { written in
-      for entry in register.entries() { written.counts[entry.channel.id] = entry.figures }
+      for entry in register.entries() { written.counts[entry.channel.id] = entry.figures(0) }
     }
   }
 
-  /// The figures of every channel and app as of now.
-  package func census() throws(StoreError) -> ChannelCensus {
-    let entries = register.entries()
+  /// The figures of every channel and app as of now; nil in the first moments after a start, while subscriptions are
+  /// being counted. Takes no longer with more of them.
+  package func census() -> ChannelCensus? {
+    let (census, isComplete) = known()
+    return isComplete ? census : nil
+  }
+
+  /// What has been counted, and whether that is all.
+  private func known() -> (census: ChannelCensus, isComplete: Bool) {
+    let (counts, isComplete) = register.subscriptionCounts.sum()
     var census = ChannelCensus()
-    var places: [ChannelID: Place] = [:]
-    for entry in entries {
-      let place = Place(app: entry.channel.app, environment: entry.channel.environment)
-      places[entry.channel.id] = place
-      census.channels[entry.channel.id] = entry.figures
-      census.add(entry.figures, app: place.app, place.environment)
+    for entry in register.entries() {
+      let count = UInt64(clamping: counts.subscriptions[entry.number] ?? 0)
+      census.add(entry.figures(count), of: entry.channel)
     }
-    try store.forEachSubscriber { record in
-      var seen: Set<Place> = []
-      for subscription in record.subscriptions {
-        guard let place = places[subscription.channel] else { continue }
-        census.addSubscription(
-          to: subscription.channel, app: place.app, place.environment,
-          isFirst: seen.insert(place).inserted)
-      }
+    for (app, count) in counts.subscribers {
+      census.set(subscribers: UInt64(clamping: count), of: app)
     }
-    return census
+    return (census, isComplete)
   }
 
   /// Writes each minute, on the thread of a loop that may wait for the store.
@@ -75,9 +68,11 @@ package final class ChannelMetrics: Sendable {
   package func write(nowSeconds: Int64) {
     do throws(StoreError) {
       let day = UInt32(clamping: nowSeconds / 86_400)
-      let census = try census()
+      let (census, isComplete) = known()
       let before = written.withLock { $0 }
-      guard let group = try group(of: census, since: before, day: day) else { return }
+      guard
+        let group = try group(of: census, isComplete: isComplete, since: before, day: day)
+      else { return }
       store.commit(group) { [self] error in
         if let error { return note(error) }
         written.withLock { $0 = Written(counts: census.channels, day: day) }
@@ -93,49 +88,52 @@ package final class ChannelMetrics: Sendable {
 
   /// Nil if nothing has changed.
   private func group(
-    of census: ChannelCensus, since before: Written, day: UInt32
+    of census: ChannelCensus, isComplete: Bool, since before: Written, day: UInt32
   ) throws(StoreError) -> WriteGroup? {
     var group = store.makeGroup()
-    var changes: [Place: ChannelFigures] = [:]
+    var changes: [ChannelCensus.App: ChannelFigures] = [:]
     for entry in register.entries() {
       let id = entry.channel.id
       guard let now = census.channels[id] else { continue }
       let old = before.counts[id] ?? ChannelFigures()
       guard now != old || day != before.day && now.subscriptions > 0 else { continue }
-      let place = Place(app: entry.channel.app, environment: entry.channel.environment)
+      let place = ChannelCensus.App(
+        app: entry.channel.app, environment: entry.channel.environment)
       let change = ChannelFigures(
         published: now.published &- old.published, delivered: now.delivered &- old.delivered)
       changes[place, default: ChannelFigures()].add(change)
       func key(_ day: UInt32) -> ChannelDayRecord.Key {
         .init(day: day, app: place.app, environment: place.environment, channel: id)
       }
-      try put(key(day), change, now, into: &group)
+      try put(key(day), change, isComplete ? now : nil, into: &group)
       group.put(
         key(ChannelDayRecord.Key.total),
-        ChannelDayRecord(published: now.published, delivered: now.delivered))
+        ChannelFigures(published: now.published, delivered: now.delivered))
     }
     for (place, change) in changes {
-      guard let now = census.figures(app: place.app, place.environment) else { continue }
+      guard let now = census.apps[place] else { continue }
       try put(
-        .init(day: day, app: place.app, environment: place.environment, channel: nil), change, now,
-        into: &group)
+        .init(day: day, app: place.app, environment: place.environment, channel: nil), change,
+        isComplete ? now : nil, into: &group)
     }
     if before.day != 0, day > before.day { try removeOldDays(before: day, from: &group) }
     if group.count == 0 { return nil }
     return group
   }
 
-  /// Adds `change` to a day's row, and sets its subscriptions.
+  /// Adds `change` to a day's row, and sets its subscriptions, provided that they are known.
   private func put(
-    _ key: ChannelDayRecord.Key, _ change: ChannelFigures, _ now: ChannelFigures,
+    _ key: ChannelDayRecord.Key, _ change: ChannelFigures, _ now: ChannelFigures?,
     into group: inout WriteGroup
   ) throws(StoreError) {
-    let old = try store.channelDay(key) ?? ChannelDayRecord()
-    group.put(
-      key,
-      ChannelDayRecord(
-        published: old.published + change.published, delivered: old.delivered + change.delivered,
-        subscriptions: now.subscriptions, subscribers: now.subscribers))
+    var day = try store.channelDay(key) ?? ChannelFigures()
+    day.published += change.published
+    day.delivered += change.delivered
+    if let now {
+      day.subscriptions = now.subscriptions
+      day.subscribers = now.subscribers
+    }
+    group.put(key, day)
   }
 
   private func removeOldDays(
@@ -155,15 +153,15 @@ package final class ChannelMetrics: Sendable {
 }
 
 extension WriteGroup {
-  fileprivate mutating func put(_ key: ChannelDayRecord.Key, _ record: ChannelDayRecord) {
-    let (key, value) = (ChannelDayRecord.encode(key), record.encoded())
+  fileprivate mutating func put(_ key: ChannelDayRecord.Key, _ figures: ChannelFigures) {
+    let (key, value) = (ChannelDayRecord.encode(key), ChannelDayRecord(figures).encoded())
     put(.channels, key: key.span, value: value.span)
   }
 }
 
 extension ChannelRegister.Entry {
-  /// Without subscriptions, which are counted in the store.
-  fileprivate var figures: ChannelFigures {
-    ChannelFigures(published: publishedCount, delivered: deliveredCount)
+  fileprivate func figures(_ subscriptions: UInt64) -> ChannelFigures {
+    ChannelFigures(
+      published: publishedCount, delivered: deliveredCount, subscriptions: subscriptions)
   }
 }

@@ -57,6 +57,8 @@ final class ChannelRegister: Sendable {
   private let state = Mutex(State())
   /// Held while a broadcast is numbered and submitted, so that the store gets them in their order.
   private let publishing = Mutex(())
+  /// What workers have counted.
+  let subscriptionCounts = SubscriptionCounts()
   private let receivers = Mutex<[@Sendable (ChannelEvent) -> Void]>([])
 
   /// Reads the channels of the store, and what they keep.

@@ -25,25 +25,13 @@ package struct ChannelDayRecord: Sendable, Hashable {
     }
   }
 
-  package var published: UInt64
-  package var delivered: UInt64
-  /// Subscriptions when they were last counted on that day.
-  package var subscriptions: UInt64
-  /// Devices with one or more of them; 0 for a single channel.
-  package var subscribers: UInt64
+  /// Published and delivered on that day; subscriptions and subscribers when they were last counted on it.
+  package var figures: ChannelFigures
 
   package static let version: UInt8 = 1
   static let kind: UInt8 = 0x03
 
-  package init(
-    published: UInt64 = 0, delivered: UInt64 = 0, subscriptions: UInt64 = 0,
-    subscribers: UInt64 = 0
-  ) {
-    self.published = published
-    self.delivered = delivered
-    self.subscriptions = subscriptions
-    self.subscribers = subscribers
-  }
+  package init(_ figures: ChannelFigures) { self.figures = figures }
 
   /// The common prefix of the keys of all days, or of one.
   package static func prefix(day: UInt32? = nil) -> [UInt8] {
@@ -78,9 +66,10 @@ package struct ChannelDayRecord: Sendable, Hashable {
 
   package func encoded() -> [UInt8] {
     var output = [Self.version]
-    for number in [published, delivered, subscriptions, subscribers] {
-      output.append(bigEndian: number)
-    }
+    output.append(bigEndian: figures.published)
+    output.append(bigEndian: figures.delivered)
+    output.append(bigEndian: figures.subscriptions)
+    output.append(bigEndian: figures.subscribers)
     return output
   }
 
@@ -88,10 +77,11 @@ package struct ChannelDayRecord: Sendable, Hashable {
     var cursor = RecordCursor()
     let version: UInt8 = try cursor.integer("version", in: bytes)
     guard version == Self.version else { throw .unknownVersion(version) }
-    published = try cursor.integer("published", in: bytes)
-    delivered = try cursor.integer("delivered", in: bytes)
-    subscriptions = try cursor.integer("subscriptions", in: bytes)
-    subscribers = try cursor.integer("subscribers", in: bytes)
+    figures = ChannelFigures(
+      published: try cursor.integer("published", in: bytes),
+      delivered: try cursor.integer("delivered", in: bytes),
+      subscriptions: try cursor.integer("subscriptions", in: bytes),
+      subscribers: try cursor.integer("subscribers", in: bytes))
     try cursor.end(in: bytes)
   }
 }
@@ -100,7 +90,7 @@ extension StoreReader {
   /// Calls `body` for each day of each channel and app, the oldest day first; `total` is left out unless it is asked
   /// for. What cannot be read is skipped.
   package func forEachChannelDay(
-    _ day: UInt32? = nil, _ body: (ChannelDayRecord.Key, ChannelDayRecord) -> Void
+    _ day: UInt32? = nil, _ body: (ChannelDayRecord.Key, ChannelFigures) -> Void
   ) throws(StoreError) {
     let prefix = ChannelDayRecord.prefix(day: day)
     try scan(.channels, prefix: prefix.span) { key, value in
@@ -108,25 +98,14 @@ extension StoreReader {
         key.day != ChannelDayRecord.Key.total || day != nil,
         let record = try? ChannelDayRecord(decoding: value)
       else { return true }
-      body(key, record)
+      body(key, record.figures)
       return true
     }
   }
 
-  package func channelDay(_ key: ChannelDayRecord.Key) throws(StoreError) -> ChannelDayRecord? {
+  package func channelDay(_ key: ChannelDayRecord.Key) throws(StoreError) -> ChannelFigures? {
     let bytes = ChannelDayRecord.encode(key)
     guard let value = try get(.channels, key: bytes.span) else { return nil }
-    return try? ChannelDayRecord(decoding: value.span)
-  }
-
-  /// Calls `body` for the subscriptions of each device.
-  package func forEachSubscriber(
-    _ body: (SubscriptionRecord) -> Void
-  ) throws(StoreError) {
-    let prefix = SubscriptionRecord.prefix
-    try scan(.channels, prefix: prefix.span) { _, value in
-      if let record = try? SubscriptionRecord(decoding: value) { body(record) }
-      return true
-    }
+    return try? ChannelDayRecord(decoding: value.span).figures
   }
 }

@@ -47,6 +47,19 @@ package struct SubscriptionRecord: Sendable, Hashable {
     return bytes
   }
 
+  package static func decode(
+    key bytes: Span<UInt8>
+  ) throws(RecordError) -> (device: DeviceID, environment: Environment) {
+    var cursor = RecordCursor()
+    let kind: UInt8 = try cursor.integer("kind", in: bytes)
+    guard kind == Self.kind else { throw .malformed(field: "kind") }
+    let device = DeviceID(try cursor.integer("device", in: bytes))
+    guard let environment = Environment(rawValue: try cursor.integer("environment", in: bytes))
+    else { throw .malformed(field: "environment") }
+    try cursor.end(in: bytes)
+    return (device, environment)
+  }
+
   package func encoded() -> [UInt8] {
     var output: [UInt8] = [Self.version]
     output.reserveCapacity(1 + subscriptions.count * Self.subscriptionByteCount)
@@ -92,5 +105,21 @@ extension StoreReader {
   ) throws(StoreError) -> [UInt8]? {
     let key = SubscriptionRecord.key(device, environment)
     return try get(.channels, key: key.span)
+  }
+
+  /// Calls `body` with each device that has subscriptions, in the order of the keys, and with its row's value, until it
+  /// returns false. A row that is not a device's is skipped.
+  ///
+  /// - Parameter start: The key to begin at; nil for the first one.
+  package func forEachSubscriber(
+    from start: InlineArray<10, UInt8>?,
+    _ body: (DeviceID, Environment, Span<UInt8>) -> Bool
+  ) throws(StoreError) {
+    let prefix = SubscriptionRecord.prefix
+    let first = start ?? InlineArray(repeating: 0)
+    try scan(.channels, prefix: prefix.span, from: first.span) { key, value in
+      guard let place = try? SubscriptionRecord.decode(key: key) else { return true }
+      return body(place.device, place.environment, value)
+    }
   }
 }

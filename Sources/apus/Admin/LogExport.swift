@@ -32,11 +32,11 @@ struct LogExport {
   }
 
   private func line(_ row: LedgerLog.ChannelDay, _ topic: String) -> String {
-    let date = CivilDate(daysSince1970: row.day)
+    let (date, figures) = (CivilDate(daysSince1970: row.day), row.figures)
     let words = [
       "\(date.year)-\(padded(date.month))-\(padded(date.day))", topic, row.environment.name,
-      row.channel ?? "", "\(row.published)", "\(row.delivered)",
-      "\(row.subscriptions)", row.channel == nil ? "\(row.subscribers)" : "",
+      row.channel ?? "", "\(figures.published)", "\(figures.delivered)",
+      "\(figures.subscriptions)", row.channel == nil ? "\(figures.subscribers)" : "",
     ]
     return words.joined(separator: ",") + "\n"
   }
