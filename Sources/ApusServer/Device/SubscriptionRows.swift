@@ -14,6 +14,8 @@ final class SubscriptionRows: @unchecked Sendable {
   /// What the store does not have yet: a device may be back before its record is written.
   private var pending: [DeviceKey: Pending] = [:]
   private var lastVersion: UInt64 = 0
+  /// Devices whose last write failed in doubt: the store may have what they were told it does not have.
+  private var doubtful: Set<DeviceKey> = []
 
   init(_ context: WorkerContext) { self.context = context }
 
@@ -30,8 +32,10 @@ final class SubscriptionRows: @unchecked Sendable {
     }
   }
 
-  /// Whether its record is being written.
-  func isPending(_ device: DeviceKey) -> Bool { pending[device] != nil }
+  /// Whether its record is durable, and what its connection goes by.
+  func isCertain(_ device: DeviceKey) -> Bool {
+    pending[device] == nil && !doubtful.contains(device)
+  }
 
   /// Writes a record. Calls `completion` on the worker's thread: with nil once it is durable.
   func write(
@@ -54,6 +58,11 @@ final class SubscriptionRows: @unchecked Sendable {
     context.store.commit(group) { [self] error in
       loop.perform {
         if self.pending[device]?.version == version { self.pending[device] = nil }
+        if let error {
+          if error.isInDoubt { self.doubtful.insert(device) }
+        } else {
+          self.doubtful.remove(device)
+        }
         waiting.completion(error)
       }
     }

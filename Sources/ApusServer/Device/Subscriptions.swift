@@ -220,8 +220,8 @@ final class Subscriptions {
     }
     var change = SubscriptionChange(old, register, in: key.environment)
     change.apply(request, directory: context.trust.directory) { device.lists($0) }
-    // What it confirms may still be being written: then it is confirmed behind that.
-    guard change.record != old || rows.isPending(key) else {
+    // What it confirms may still be being written, or have been written after all: it is confirmed behind a write.
+    guard change.record != old || !rows.isCertain(key) else {
       return completion(change.status, topics(of: old))
     }
     rows.write(change.record, of: key) { [weak device] error in
