@@ -34,10 +34,11 @@ final class Subscriptions {
   struct Due {
     var sent: Sent
     var frame: CourierBroadcastTail
-    /// Unix milliseconds.
-    var acceptedMilliseconds: Int64
+    var isStored: Bool
   }
 
+  /// The highest order of a broadcast that was kept here.
+  private(set) var newestOrder: UInt64 = 0
   private let context: WorkerContext
   private let register: ChannelRegister
   private let rows: SubscriptionRows
@@ -84,6 +85,7 @@ final class Subscriptions {
 
   private func replace(_ entry: inout Known, by broadcast: Broadcast) {
     entry.newest = broadcast
+    newestOrder = max(newestOrder, broadcast.order)
     guard let topic = context.trust.directory.topicHash(of: broadcast.topic) else {
       entry.frame = nil
       return
@@ -288,7 +290,7 @@ final class Subscriptions {
       else { continue }
       return Due(
         sent: Sent(messageID: newest.messageID, number: number, order: newest.order),
-        frame: frame, acceptedMilliseconds: newest.acceptedMilliseconds)
+        frame: frame, isStored: newest.isStored)
     }
   }
 
