@@ -37,6 +37,8 @@ final class Subscriptions {
     var isStored: Bool
   }
 
+  /// For canaries of the simulation.
+  var fault: BroadcastFault?
   /// The highest order of a broadcast that was kept here.
   private(set) var newestOrder: UInt64 = 0
   private let context: WorkerContext
@@ -72,7 +74,7 @@ final class Subscriptions {
     let number = broadcast.number
     guard var entry = known[number], entry.newest?.order ?? 0 < broadcast.order else { return }
     replace(&entry, by: broadcast)
-    if table.publish(number) {
+    if table.publish(number), fault != .beginsNoWalks {
       if entry.isWalked {
         entry.isWalkedAgain = true
       } else {
@@ -192,7 +194,7 @@ final class Subscriptions {
         triedOrder: tried == newest ? newest : 0)
     }
     for number in numbers { forgetIfEmpty(number) }
-    if !marks.isEmpty { rows.save(marks, of: device) }
+    if !marks.isEmpty, fault != .savesNoMarks { rows.save(marks, of: device) }
   }
 
   /// The device is gone for good.
@@ -221,6 +223,10 @@ final class Subscriptions {
       return completion(.unavailable, [])
     }
     var change = SubscriptionChange(old, register, in: key.environment)
+    var request = request
+    if fault == .keepsUnsubscribed {
+      for place in request.topics.indices { request.topics[place].unsubscribed = [] }
+    }
     change.apply(request, directory: context.trust.directory) { device.lists($0) }
     // What it confirms may still be being written, or have been written after all: it is confirmed behind a write.
     guard change.record != old || !rows.isCertain(key) else {
