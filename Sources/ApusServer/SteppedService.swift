@@ -28,13 +28,15 @@ package final class SteppedService {
   ///   - findsDormant: False breaks the rule that a look-up wakes a dormant device, likewise.
   ///   - recordsUnended: False breaks the rule that what a crash ended has an end in the ledger, likewise.
   ///   - renewsListedTokens: False breaks the rule that a dead token stays dead when a filter lists its app, likewise.
+  ///   - broadcastFault: Which rule of broadcasts is broken, likewise.
   package init(
     _ configuration: ServerConfiguration, listeners: [(ListenerConfiguration, TLSContext)],
     trust: Trust,
     store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
     workerLoops: [EventLoop], acceptorLoops: [EventLoop], seed: UInt64,
     sharesFeedbackLeases: Bool = true, findsDormant: Bool = true,
-    recordsUnended: Bool = true, renewsListedTokens: Bool = true
+    recordsUnended: Bool = true, renewsListedTokens: Bool = true,
+    broadcastFault: BroadcastFault? = nil
   ) throws {
     self.listeners = listeners.map { listener, context in
       ServiceListener(
@@ -46,7 +48,8 @@ package final class SteppedService {
       configuration: configuration, store: store, order: order,
       channels: try ChannelRegister(
         store, order: order, log: configuration.log,
-        nowSeconds: (workerLoops.first?.wallMilliseconds ?? 0) / 1000),
+        nowSeconds: (workerLoops.first?.wallMilliseconds ?? 0) / 1000,
+        readsStored: broadcastFault != .readsNoStored),
       audit: AuditLog(path: nil),
       expiries: ExpiryWatch(log: configuration.log))
     let workers = workerLoops.enumerated().map { index, loop in
@@ -67,6 +70,7 @@ package final class SteppedService {
       worker.connect(to: workers)
       worker.dormant.isFound = findsDormant
       worker.devices.shard.renewsListedTokens = renewsListedTokens
+      worker.devices.subscriptions.fault = broadcastFault
     }
     self.workers = workers
     self.acceptors = acceptors

@@ -86,7 +86,8 @@ extension Simulation.Report {
     "seed \(seed)  trace \(String(hash, radix: 16))  \(simulatedSeconds) s simulated, "
       + "\(events) events, \(sent) sent, \(accepted) accepted, \(delivered) delivered, "
       + "\(crashes) crashes, \(stops) stops, \(diskFaults) disk faults, "
-      + "\(woken) of \(dormant) dormant devices woken"
+      + "\(broadcastsAccepted) of \(broadcastsSent) broadcasts accepted, "
+      + "\(broadcastsDelivered) delivered, \(woken) of \(dormant) dormant devices woken"
   }
 }
 
@@ -97,6 +98,7 @@ private struct Totals {
   private var crashes = 0
   private var diskFaults = 0
   private var accepted = 0
+  private var broadcasts = 0
   private var woken: UInt64 = 0
 
   mutating func add(_ outcome: Simulation.Report) {
@@ -105,13 +107,14 @@ private struct Totals {
     crashes += outcome.crashes
     diskFaults += outcome.diskFaults
     accepted += outcome.accepted
+    broadcasts += outcome.broadcastsAccepted
     woken += outcome.woken
   }
 
   var text: String {
     let tenths = seconds / 360
     return "\(seeds) seeds, \(tenths / 10).\(tenths % 10) simulated hours, \(crashes) crashes, "
-      + "\(diskFaults) disk faults, \(accepted) notifications accepted, "
+      + "\(diskFaults) disk faults, \(accepted) notifications and \(broadcasts) broadcasts accepted, "
       + "\(woken) dormant devices woken: no law was broken"
   }
 }

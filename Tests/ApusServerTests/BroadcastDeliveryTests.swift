@@ -1,5 +1,6 @@
 import ApusCore
 import ApusDirectory
+import ApusLoop
 import ApusModel
 import ApusServer
 import ApusStore
@@ -98,6 +99,21 @@ struct BroadcastDeliveryTests {
     let repeated = try again.broadcast()
     #expect(repeated[3] == sent.payload && repeated[0x40] == frame[0x40])
     try again.expectNothing()
+  }
+
+  @Test("One that comes again is marked, although the clock was set back meanwhile")
+  func clockSetBack() throws {
+    let interceptor = TestInterceptor()
+    let service = try BroadcastService(nil, .init { $0.interceptor = interceptor })
+    defer { service.service.stop() }
+    let channel = try service.createChannel()
+    let device = try service.connect()
+    try device.subscribe(channel)
+    try service.provider().store(channel, 1)
+    #expect(try device.client.expect(0x0a, skipping: 0x0e)[7] == [0])
+    device.client.tls.close()
+    interceptor.clock.advance(byMilliseconds: -60_000)
+    #expect(try service.connect(device.device).broadcast()[7] == [5])
   }
 
   @Test("A broadcast that ends every connection is given up")

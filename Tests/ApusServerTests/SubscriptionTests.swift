@@ -137,6 +137,29 @@ struct SubscriptionTests {
     }
   }
 
+  /// A disk that fails after it has written: the service reads what it told the device it does not have.
+  @Test("A change that failed and was written all the same takes effect when it is asked for again")
+  func writtenAllTheSame() throws {
+    let store = MemoryStore()
+    let service = try BroadcastService(nil, .init { $0.store = store })
+    defer { service.service.stop() }
+    let channel = try service.createChannel()
+    let (device, provider) = (try service.connect(), try service.provider())
+    let error = StoreError.inputOutput(path: "(memory)", detail: "made by a test")
+    func changeTwice(_ message: [UInt8]) throws {
+      store.failNextCommits(1000, with: error, isKept: true)
+      #expect(try device.change(message)[4] == [4])
+      store.failNextCommits(0, with: error)
+      #expect(try device.change(message)[4] == [0])
+    }
+    try changeTwice(ConnectedDevice.subscriptions(to: [channel]))
+    #expect(try provider.broadcast(channel).status == 200)
+    _ = try device.broadcast()
+    try changeTwice(ConnectedDevice.subscriptions(to: [], from: [channel]))
+    #expect(try provider.broadcast(channel).status == 200)
+    try device.expectNothing()
+  }
+
   @Test("Deleting a channel ends its subscriptions")
   func deleted() throws {
     let channels = try channels(2)

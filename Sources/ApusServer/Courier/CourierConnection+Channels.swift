@@ -62,7 +62,7 @@ extension CourierConnection {
         break
       }
       // What a device has acknowledged is written when its connection ends: after a kill it may come again.
-      let isFromStorage = due.acceptedMilliseconds < servingSinceMilliseconds
+      let isFromStorage = due.isStored && due.sent.order <= servingSinceOrder
       due.frame.append(
         to: &output, token: baseToken,
         storage: isFromStorage ? [.fromStorage, .mayBeRepeated] : [],

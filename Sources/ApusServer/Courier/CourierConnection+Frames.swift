@@ -31,9 +31,9 @@ extension CourierConnection {
   }
 
   private func takeUpSubscriptions(_ device: Device) {
-    servingSinceMilliseconds = context.wallMilliseconds
     do {
       try shard.subscriptions.connect(device.key, slot: connection.slot)
+      servingSinceOrder = shard.subscriptions.newestOrder
     } catch {
       context.logUnreadable(.record, of: device.key.id, error)
       end(reason: "the service cannot read its store")

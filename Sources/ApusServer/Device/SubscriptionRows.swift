@@ -17,6 +17,8 @@ final class SubscriptionRows: @unchecked Sendable {
   /// What the store does not have yet: a device may be back before its record is written.
   private var pending: [DeviceKey: Pending] = [:]
   private var lastVersion: UInt64 = 0
+  /// Devices whose last write failed in doubt: the store may have what they were told it does not have.
+  private var doubtful: Set<DeviceKey> = []
 
   init(_ context: WorkerContext) {
     self.context = context
@@ -37,8 +39,10 @@ final class SubscriptionRows: @unchecked Sendable {
     }
   }
 
-  /// Whether its record is being written.
-  func isPending(_ device: DeviceKey) -> Bool { pending[device] != nil }
+  /// Whether its record is durable, and what its connection goes by.
+  func isCertain(_ device: DeviceKey) -> Bool {
+    pending[device] == nil && !doubtful.contains(device)
+  }
 
   /// Writes a record in place of `old`. Calls `completion` on the worker's thread: with nil once it is durable.
   func write(
@@ -62,7 +66,12 @@ final class SubscriptionRows: @unchecked Sendable {
     context.store.commit(group) { [self] error in
       loop.perform {
         if self.pending[device]?.version == version { self.pending[device] = nil }
-        if error != nil { self.counter.recount() }
+        if let error {
+          self.counter.recount()
+          if error.isInDoubt { self.doubtful.insert(device) }
+        } else {
+          self.doubtful.remove(device)
+        }
         waiting.completion(error)
       }
     }

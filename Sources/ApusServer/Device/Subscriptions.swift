@@ -34,10 +34,13 @@ final class Subscriptions {
   struct Due {
     var sent: Sent
     var frame: CourierBroadcastTail
-    /// Unix milliseconds.
-    var acceptedMilliseconds: Int64
+    var isStored: Bool
   }
 
+  /// For canaries of the simulation.
+  var fault: BroadcastFault?
+  /// The highest order of a broadcast that was kept here.
+  private(set) var newestOrder: UInt64 = 0
   private let context: WorkerContext
   private let register: ChannelRegister
   let rows: SubscriptionRows
@@ -72,7 +75,7 @@ final class Subscriptions {
     let number = broadcast.number
     guard var entry = known[number], entry.newest?.order ?? 0 < broadcast.order else { return }
     replace(&entry, by: broadcast)
-    if table.publish(number) {
+    if table.publish(number), fault != .beginsNoWalks {
       if entry.isWalked {
         entry.isWalkedAgain = true
       } else {
@@ -85,6 +88,7 @@ final class Subscriptions {
 
   private func replace(_ entry: inout Known, by broadcast: Broadcast) {
     entry.newest = broadcast
+    newestOrder = max(newestOrder, broadcast.order)
     guard let topic = context.trust.directory.topicHash(of: broadcast.topic) else {
       entry.frame = nil
       return
@@ -194,7 +198,7 @@ final class Subscriptions {
         triedOrder: tried == newest ? newest : 0)
     }
     for number in numbers { forgetIfEmpty(number) }
-    if !marks.isEmpty { rows.save(marks, of: device) }
+    if !marks.isEmpty, fault != .savesNoMarks { rows.save(marks, of: device) }
   }
 
   /// The device is gone for good.
@@ -225,9 +229,13 @@ final class Subscriptions {
       return completion(.unavailable, [])
     }
     var change = SubscriptionChange(old, register, in: key.environment)
+    var request = request
+    if fault == .keepsUnsubscribed {
+      for place in request.topics.indices { request.topics[place].unsubscribed = [] }
+    }
     change.apply(request, directory: context.trust.directory) { device.lists($0) }
-    // What it confirms may still be being written: then it is confirmed behind that.
-    guard change.record != old || rows.isPending(key) else {
+    // What it confirms may still be being written, or have been written after all: it is confirmed behind a write.
+    guard change.record != old || !rows.isCertain(key) else {
       return completion(change.status, topics(of: old))
     }
     rows.write(change.record, replacing: old, of: key) { [weak device] error in
@@ -294,7 +302,7 @@ final class Subscriptions {
       else { continue }
       return Due(
         sent: Sent(messageID: newest.messageID, number: number, order: newest.order),
-        frame: frame, acceptedMilliseconds: newest.acceptedMilliseconds)
+        frame: frame, isStored: newest.isStored)
     }
   }
 

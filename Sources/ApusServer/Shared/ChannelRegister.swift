@@ -62,8 +62,11 @@ final class ChannelRegister: Sendable {
   private let receivers = Mutex<[@Sendable (ChannelEvent) -> Void]>([])
 
   /// Reads the channels of the store, and what they keep.
+  ///
+  /// - Parameter readsStored: False for a canary of the simulation.
   init(
-    _ store: any DurableStore, order: AcceptanceOrder, log: Log, nowSeconds: Int64
+    _ store: any DurableStore, order: AcceptanceOrder, log: Log, nowSeconds: Int64,
+    readsStored: Bool = true
   ) throws(StoreError) {
     self.store = store
     self.order = order
@@ -86,7 +89,7 @@ final class ChannelRegister: Sendable {
     state.withLock { state in
       for channel in found { state.insert(channel) }
     }
-    for channel in found where channel.storage == .newest {
+    for channel in found where channel.storage == .newest && readsStored {
       try readStored(channel, nowSeconds: nowSeconds)
     }
     try readTotals()

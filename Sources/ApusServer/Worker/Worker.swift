@@ -170,7 +170,9 @@ import ApusTrust
   private func broadcast() {
     let subscriptions = devices.subscriptions
     guard subscriptions.hasWalks else { return }
+    let passesDormant = subscriptions.fault == .passesDormant
     subscriptions.step { slot in
+      if passesDormant, dormant.has(slot) { return }
       (connections.connection(at: slot)?.driver as? CourierConnection)?.broadcastDue()
     }
     if subscriptions.hasWalks { loop.perform {} }

@@ -84,9 +84,11 @@ package final class MemoryStore: DurableStore {
 
   // MARK: Faults and simulated time
 
-  /// Makes the next `count` groups fail with `error`, without a trace.
-  package func failNextCommits(_ count: Int, with error: StoreError) {
-    core.failNextCommits(count, with: error)
+  /// Makes the next `count` groups fail with `error`.
+  ///
+  /// - Parameter isKept: Whether they are written all the same, like those of a disk that fails at the last moment.
+  package func failNextCommits(_ count: Int, with error: StoreError, isKept: Bool = false) {
+    core.failNextCommits(count, with: error, isKept: isKept)
   }
 
   /// Holds submitted groups until `releaseCommits` or `close`, like a slow disk.
@@ -125,6 +127,7 @@ private final class MemoryCore: Sendable {
     var tables: [MemoryTable]
     var faults = 0
     var fault = StoreError.unavailable
+    var keepsFailed = false
     var isOpen = true
   }
 
@@ -154,10 +157,11 @@ private final class MemoryCore: Sendable {
     }
   }
 
-  func failNextCommits(_ count: Int, with error: StoreError) {
+  func failNextCommits(_ count: Int, with error: StoreError, isKept: Bool) {
     state.withLock {
       $0.faults = count
       $0.fault = error
+      $0.keepsFailed = isKept
     }
   }
 
@@ -189,10 +193,9 @@ private final class MemoryCore: Sendable {
   private func apply(_ submission: Submission) -> StoreError? {
     guard submission.refusal == nil else { return nil }
     return state.withLock { state in
-      if state.faults > 0 {
-        state.faults -= 1
-        return state.fault
-      }
+      let fault = state.faults > 0 ? state.fault : nil
+      state.faults = max(0, state.faults - 1)
+      if fault != nil, !state.keepsFailed { return fault }
       let used = state.tables.reduce(0) { $0 + $1.byteCount }
       let size = submission.bytes.count
       if submission.count > 0, used + size > maximumBytes {
@@ -211,7 +214,7 @@ private final class MemoryCore: Sendable {
         default: state.tables[family].remove(key)
         }
       }
-      return nil
+      return fault
     }
   }
 }

@@ -43,6 +43,24 @@ extension SimulatedDevice {
     }
   }
 
+  func connectLater() {
+    let wait = random.between(300, 8_000) * 1000
+    world.timeline.after(wait) { [weak self] in self?.connect() }
+  }
+
+  /// Tells the oracles once an acknowledgement on that connection is processed.
+  func settle(_ serial: Int?, _ broadcast: Int?, on channel: ClientChannel) {
+    guard serial != nil || broadcast != nil else { return }
+    world.settle { [weak self, weak channel] in
+      guard let channel, self?.channel === channel else { return nil }
+      return channel.link
+    } completion: { [weak self] in
+      guard let self else { return }
+      if let serial { world.oracle.settled(serial) }
+      if let broadcast { world.broadcasts.oracle.settled(broadcast, index) }
+    }
+  }
+
   /// Records how long the connection is affected, and returns that time in microseconds.
   private func hinder(_ seconds: UInt64) -> UInt64 {
     let wait = seconds * Timeline.second

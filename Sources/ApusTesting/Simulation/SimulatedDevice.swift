@@ -42,6 +42,7 @@ final class SimulatedDevice: ChannelOwner {
   private var neglected: [UInt32] = []
   private var tokens = SimulatedTokens(apps: SimulationCredentials.appCount)
   private var reports = ArrivalReports()
+  private(set) lazy var subscriber = SimulatedSubscriber(self)
   private var connects = true
   /// The generation of the service process that accepted the device.
   private(set) var serverGeneration = 0
@@ -103,8 +104,13 @@ final class SimulatedDevice: ChannelOwner {
 
   /// Whether the device has been connected, awake and acknowledging, with the app enabled, since then.
   func isAttentive(_ app: Int, since time: UInt64) -> Bool {
-    guard let steadySince, steadySince < time, states[app] == .enabled, power == .active,
-      hasAcknowledged(since: time), hasLiveLink
+    states[app] == .enabled && isAttentive(since: time)
+  }
+
+  /// The same whatever the app.
+  func isAttentive(since time: UInt64) -> Bool {
+    guard let steadySince, steadySince < time, power == .active, hasAcknowledged(since: time),
+      hasLiveLink
     else { return false }
     return channel?.link?.isPeerReading == true
   }
@@ -175,11 +181,6 @@ final class SimulatedDevice: ChannelOwner {
     }
   }
 
-  func connectLater() {
-    let wait = random.between(300, 8_000) * 1000
-    world.timeline.after(wait) { [weak self] in self?.connect() }
-  }
-
   func channelOpened(_ channel: ClientChannel) {
     guard channel === self.channel else { return }
     say { client, output in client.begin(nowMilliseconds: self.now, to: &output) }
@@ -221,6 +222,7 @@ final class SimulatedDevice: ChannelOwner {
       world.trace("device connected", index)
       steadySince = world.timeline.now
       serverGeneration = world.server.generation
+      subscriber.connected(to: &output)
     case .appToken(let topic, let token):
       guard let app = app(of: topic) else { return }
       world.trace("device token", index, app)
@@ -262,10 +264,17 @@ final class SimulatedDevice: ChannelOwner {
     var offset = 0
     do {
       while let frame = try framer.next(bytes.span, at: &offset) {
-        guard frame.command == CourierCommand.notification.rawValue else { continue }
         let fields = frame.fields(in: bytes.span)
+        if frame.command == CourierCommand.channel.rawValue {
+          subscriber.confirmed(try CourierChannelConfirmation(decoding: fields))
+        }
+        guard frame.command == CourierCommand.notification.rawValue else { continue }
         let view = try CourierNotificationView(
           decoding: fields, extensions: dialect.allowsExtensions)
+        guard view.channelID.isEmpty else {
+          subscriber.observe(view, fields, extensions: dialect.allowsExtensions)
+          continue
+        }
         let payload = fields.extracting(view.payload)
         guard let serial = SimulationPayload.serial(of: payload) else {
           world.oracle.violated(.addressee, "device \(index) got an unknown payload")
@@ -313,11 +322,8 @@ final class SimulatedDevice: ChannelOwner {
     if let serial { world.oracle.acknowledged(serial) }
     guard !output.isEmpty, let channel else { return }
     channel.send(output)
-    guard channel === arrivedOn, let serial else { return }
-    world.settle(serial) { [weak self, weak channel] in
-      guard let channel, self?.channel === channel else { return nil }
-      return channel.link
-    }
+    guard channel === arrivedOn else { return }
+    settle(serial, subscriber.serials[messageID], on: channel)
   }
 
   // MARK: Faults
@@ -326,8 +332,10 @@ final class SimulatedDevice: ChannelOwner {
     func hashes(_ state: TopicState) -> [TopicHash] {
       states.indices.filter { states[$0] == state }.map(SimulationCredentials.topicHash)
     }
+    let activities = world.broadcasts.topicHashes
     return CourierTopics(
-      enabled: hashes(.enabled), ignored: hashes(.ignored), opportunistic: hashes(.opportunistic),
+      enabled: hashes(.enabled) + activities, ignored: hashes(.ignored),
+      opportunistic: hashes(.opportunistic),
       paused: hashes(.paused), nonWaking: hashes(.nonWaking))
   }
 

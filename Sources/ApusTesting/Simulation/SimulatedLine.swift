@@ -12,13 +12,14 @@ protocol LineUser: AnyObject {
 /// A provider's connection, reconnected after a while whenever it is lost.
 final class SimulatedLine: ChannelOwner {
   enum Role {
-    case sender, oldSender, feedbackReader
+    case sender, oldSender, feedbackReader, broadcaster
 
     fileprivate var connects: StaticString {
       switch self {
       case .sender: "sender connects"
       case .oldSender: "old sender connects"
       case .feedbackReader: "feedback reader connects"
+      case .broadcaster: "broadcaster connects"
       }
     }
 
@@ -27,6 +28,7 @@ final class SimulatedLine: ChannelOwner {
       case .sender: "sender loses connection"
       case .oldSender: "old sender loses connection"
       case .feedbackReader: "feedback reader loses connection"
+      case .broadcaster: "broadcaster loses connection"
       }
     }
 
@@ -35,6 +37,7 @@ final class SimulatedLine: ChannelOwner {
       case .sender: "sender trouble"
       case .oldSender: "old sender trouble"
       case .feedbackReader: "feedback reader trouble"
+      case .broadcaster: "broadcaster trouble"
       }
     }
   }

@@ -51,6 +51,7 @@ final class SimulatedServer: @unchecked Sendable {
   var findsDormant = true
   var recordsUnended = true
   var renewsListedTokens = true
+  var broadcastFault: BroadcastFault?
   /// The total of earlier processes.
   private var earlierDormancy = Dormancy()
 
@@ -119,7 +120,8 @@ final class SimulatedServer: @unchecked Sendable {
         journals: LedgerJournals(disk.journals(workers)), order: order,
         workerLoops: workerLoops, acceptorLoops: acceptorLoops, seed: random.next(),
         sharesFeedbackLeases: sharesFeedbackLeases, findsDormant: findsDormant,
-        recordsUnended: recordsUnended, renewsListedTokens: renewsListedTokens)
+        recordsUnended: recordsUnended, renewsListedTokens: renewsListedTokens,
+        broadcastFault: broadcastFault)
     } catch {
       return fail()
     }

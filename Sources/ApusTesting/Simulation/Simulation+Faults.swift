@@ -148,6 +148,7 @@ extension Simulation {
     trace("clock", Int(size))
     host.setWallClock(byMilliseconds: random.chance(1, in: 2) ? size : -size)
     oracle.clockSet()
+    broadcasts.oracle.clockMoved()
     timeline.after(random.between(1, isLarge ? 60 : 600) * Timeline.second) { [weak self] in
       self?.correctClock()
     }
@@ -155,8 +156,10 @@ extension Simulation {
 
   private func correctClock() {
     oracle.clockMoved()
+    broadcasts.oracle.clockMoved()
     host.correctWallClock()
     oracle.clockSet()
+    broadcasts.oracle.clockMoved()
   }
 
   /// Ends all faults; the service runs.

@@ -5,9 +5,9 @@ import ApusStore
 // What must hold at any time, and at the end.
 
 extension Simulation {
-  /// A notification was acknowledged: waits until it can no longer return. A service that has ended a connection still
-  /// reads input, but ignores it.
-  func settle(_ serial: Int, isCurrent: @escaping () -> SimulatedLink?) {
+  /// Something was acknowledged: calls `completion` when it can no longer return. A service that has ended a connection
+  /// still reads input, but ignores it.
+  func settle(isCurrent: @escaping () -> SimulatedLink?, completion: @escaping () -> Void) {
     let generation = server.generation
     func look(_ attempts: Int) {
       timeline.after(seconds: 4) { [self] in
@@ -17,7 +17,7 @@ extension Simulation {
         let isTakenIn =
           link.toService.inFlightBytes == 0 && link.toService.unreadBytes == 0
           && !link.toPeer.hasEnded && server.isServing && server.service?.isSettled == true
-        if isTakenIn { oracle.settled(serial) } else if attempts > 1 { look(attempts - 1) }
+        if isTakenIn { completion() } else if attempts > 1 { look(attempts - 1) }
       }
     }
     look(5)
@@ -27,6 +27,7 @@ extension Simulation {
     timeline.after(seconds: 1) { [weak self] in
       guard let self else { return }
       oracle.clockMoved()
+      broadcasts.secondPassed()
       checkOnline()
       checkLimits()
       watchClock()
@@ -99,6 +100,10 @@ extension Simulation {
       }
       if !device.hasAllTokens {
         oracle.violated(.protocols, "device \(device.index) waits for a token")
+      }
+      if device.subscriber.isWaiting {
+        oracle.violated(
+          .subscriptions, "device \(device.index) waits for a confirmation of its channels")
       }
     }
     oracle.checkMailbox(waiting)

@@ -27,6 +27,8 @@ package final class Simulation {
     package var meanWait: UInt64 = 2_000_000
     /// Whether reinstalled apps always ask for their tokens before a filter lists them.
     package var asksForTokensFirst = false
+    /// Whether apps have channels; nil: the seed decides. A canary that is not about channels has none.
+    package var hasChannels: Bool?
     /// Log lines of the service below this level are not in the trace.
     package var logLevel = Log.Level.notice
 
@@ -53,6 +55,10 @@ package final class Simulation {
     package var crashes: Int
     package var stops: Int
     package var diskFaults: Int
+    /// Broadcasts that providers sent, those that were accepted, and how often one arrived at a device.
+    package var broadcastsSent: Int
+    package var broadcastsAccepted: Int
+    package var broadcastsDelivered: Int
     /// How often a device became dormant, and how often one was woken.
     package var dormant: UInt64
     package var woken: UInt64
@@ -75,6 +81,7 @@ package final class Simulation {
   private(set) var oldSenders: [SimulatedBinarySender] = []
   private(set) var readers: [SimulatedFeedbackReader] = []
   private(set) lazy var feedback = FeedbackOracle(self)
+  private(set) lazy var broadcasts = BroadcastWorld(self)
   /// By device and app: the tokens that apps gave their providers.
   private(set) var tokens: [[DeviceToken?]]
   /// The owners of all tokens ever issued.
@@ -138,6 +145,7 @@ package final class Simulation {
     server.recordsUnended = options.canary != .forgetsUnstored
     server.findsDormant = options.canary != .losesDormant
     server.renewsListedTokens = options.canary != .revivesTokens
+    server.broadcastFault = options.canary?.broadcastFault
     host.callsAllTaken = options.canary == .clearsUnread
     host.driftMillionths = Int64(random.between(0, 400)) - 200
     network.latency = random.between(200, 40_000)
@@ -331,6 +339,7 @@ package final class Simulation {
     for reader in readers {
       timeline.after(random.between(1, 3_000_000)) { reader.start() }
     }
+    broadcasts.start()
     watchClock()
     beginFaults()
     planReloads()
@@ -345,6 +354,7 @@ package final class Simulation {
     endFaults()
     for sender in senders { sender.stopSending() }
     for sender in oldSenders { sender.stopSending() }
+    broadcasts.stopSending()
     timeline.after(seconds: 2) { [self] in for device in devices { device.calmDown() } }
   }
 
@@ -353,7 +363,9 @@ package final class Simulation {
       seed: options.seed, hash: trace.hash, simulatedSeconds: Int(timeline.now / Timeline.second),
       events: timeline.eventCount, sent: oracle.sent.count, accepted: oracle.acceptedCount,
       delivered: oracle.deliveredCount, crashes: server.crashCount, stops: server.stopCount,
-      diskFaults: disk.faultCount, dormant: server.dormancy.fallen,
+      diskFaults: disk.faultCount, broadcastsSent: broadcasts.oracle.sent.count,
+      broadcastsAccepted: broadcasts.oracle.acceptedCount,
+      broadcastsDelivered: broadcasts.oracle.deliveredCount, dormant: server.dormancy.fallen,
       woken: server.dormancy.woken, violations: oracle.violations, trace: trace.lines)
   }
 }

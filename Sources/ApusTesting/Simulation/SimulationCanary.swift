@@ -1,3 +1,5 @@
+import ApusServer
+
 /// A rule that a simulation breaks on purpose, to prove that the checks detect it.
 package enum SimulationCanary: String, Sendable, CaseIterable {
   /// The store reports a group as durable before it is.
@@ -44,6 +46,20 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case endsDevicesWhenFull = "ends-devices-when-full"
   /// One notification in twenty arrives after the next one.
   case swapsOrder = "swaps-order"
+  /// Connected devices are not told of broadcasts.
+  case beginsNoWalks = "begins-no-walks"
+  /// Dormant devices are not woken for broadcasts.
+  case passesDormant = "passes-dormant"
+  /// What channels keep is not read when the service starts.
+  case forgetsBroadcasts = "forgets-broadcasts"
+  /// Channels that a device unsubscribes from stay subscribed.
+  case keepsUnsubscribed = "keeps-unsubscribed"
+  /// Which broadcasts a device has is not written when its connection ends.
+  case savesNoMarks = "saves-no-marks"
+  /// One broadcast in four arrives after the next one.
+  case swapsBroadcasts = "swaps-broadcasts"
+  /// One provider in ten whose broadcast was accepted is told that it was rejected.
+  case deniesBroadcasts = "denies-broadcasts"
 
   /// The law that must report it.
   package var law: SimulationLaw {
@@ -64,6 +80,11 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     case .silentWhenFull: .fullDiskAnswers
     case .endsDevicesWhenFull: .fullDiskDevices
     case .swapsOrder: .order
+    case .beginsNoWalks, .passesDormant, .forgetsBroadcasts: .broadcastArrival
+    case .keepsUnsubscribed: .subscriptions
+    case .savesNoMarks: .broadcastUniqueness
+    case .swapsBroadcasts: .broadcastOrder
+    case .deniesBroadcasts: .rejection
     }
   }
 
@@ -76,8 +97,23 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     }
   }
 
-  /// By how much providers send less often, for rules that a newer notification would explain.
-  var quietness: UInt64 { self == .losesDrained ? 10 : 1 }
+  /// The rule that the service breaks itself.
+  var broadcastFault: BroadcastFault? {
+    switch self {
+    case .beginsNoWalks: .beginsNoWalks
+    case .passesDormant: .passesDormant
+    case .forgetsBroadcasts: .readsNoStored
+    case .keepsUnsubscribed: .keepsUnsubscribed
+    case .savesNoMarks: .savesNoMarks
+    default: nil
+    }
+  }
+
+  /// Whether its rule is about channels.
+  var needsChannels: Bool { law.isAboutChannels || self == .deniesBroadcasts }
+
+  /// By how much providers send less often, for rules that a newer notification would explain, or hide.
+  var quietness: UInt64 { self == .losesDrained || self == .passesDormant ? 10 : 1 }
 
   /// Simulated seconds during which the disk is full, for rules about that.
   var fullDiskSeconds: Range<Int>? {

@@ -14,6 +14,8 @@ final class SimulationCredentials: Sendable {
   /// The last one is registered while the service runs.
   static let appCount = 4
   static let lateApp = 3
+  /// Apps that may have channels: the first ones.
+  static let broadcastApps = 2
   /// How many waiting notifications each app retains for a device.
   static let retentions = [1, 3, 1, 5]
   static let keyCount = 2
@@ -94,7 +96,8 @@ final class SimulationCredentials: Sendable {
     builder.apps = (0..<known).map {
       App(
         id: AppID(UInt32($0 + 1)), bundleID: Array(Self.topic($0).utf8), team: Self.teamID,
-        retention: state.retainsOne ? 1 : Self.retentions[$0])
+        retention: state.retainsOne ? 1 : Self.retentions[$0],
+        broadcasts: $0 < Self.broadcastApps)
     }
     builder.apps.append(
       App(
@@ -117,6 +120,13 @@ final class SimulationCredentials: Sendable {
   }
 
   static func topic(_ app: Int) -> String { "com.example.app\(app)" }
+
+  /// The topic of the app's Live Activities, and of its broadcasts.
+  static func activityTopic(_ app: Int) -> String { topic(app) + ".push-type.liveactivity" }
+
+  static func activityTopicHash(_ app: Int) -> TopicHash {
+    TopicHash(of: Array(activityTopic(app).utf8).span)
+  }
 
   static func topicHash(_ app: Int) -> TopicHash { TopicHash(of: Array(topic(app).utf8).span) }
 

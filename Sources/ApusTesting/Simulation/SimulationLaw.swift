@@ -39,6 +39,16 @@ package enum SimulationLaw: String, Sendable, CaseIterable {
   case feedback
   /// An inactive token goes to one reader of the feedback list at a time.
   case feedbackSharing = "feedback-sharing"
+  /// An accepted broadcast reaches the devices that are subscribed and connected, and later ones if it is stored,
+  /// unless a newer one has replaced it.
+  case broadcastArrival = "broadcast-arrival"
+  /// A device gets the broadcasts of the channels that it is subscribed to, and no others.
+  case subscriptions
+  /// A broadcast comes once. A stored one comes again, recognizably, only if the service was killed or has no
+  /// acknowledgement.
+  case broadcastUniqueness = "broadcast-uniqueness"
+  /// No broadcast of a channel comes after a newer one.
+  case broadcastOrder = "broadcast-order"
   /// Clients understand the service, and can connect to it.
   case protocols
 
@@ -53,9 +63,12 @@ package enum SimulationLaw: String, Sendable, CaseIterable {
     case .idleness: 6
     case .fullDiskAnswers, .fullDiskDevices: 7
     case .feedback, .feedbackSharing: 8
+    case .broadcastArrival, .subscriptions, .broadcastUniqueness, .broadcastOrder: 9
     case .protocols: nil
     }
   }
+
+  var isAboutChannels: Bool { number == 9 }
 }
 
 /// A broken law.

@@ -20,6 +20,9 @@ struct SimulationListener {
       listeners.append(listener(.gateway, .production, [], rules: rules))
     }
     listeners.append(listener(.feedback, .production, []))
+    for environment in Environment.allCases {
+      listeners.append(listener(.channels, environment, ["h2"]))
+    }
     return listeners
   }()
 
