@@ -25,16 +25,20 @@ package struct SubscriptionTable {
   }
 
   private struct Entry {
-    /// The channel's number, whether the subscription has ended, and whether it is unsaved.
+    /// The channel's number, whether its newest broadcast waited for the device, whether the subscription has ended,
+    /// and whether it is unsaved.
     var word: UInt32
     var nextOfChannel: UInt32
     /// With the highest bit: no entry, but the slot of the device.
     var nextOfDevice: UInt32
 
-    var channel: UInt32 { word >> 2 }
+    var channel: UInt32 { word >> Self.flagBits }
+    var hasWaited: Bool { word & Self.waited != 0 }
     var hasEnded: Bool { word & Self.ended != 0 }
     var isUnsaved: Bool { word & Self.unsaved != 0 }
 
+    static let flagBits: UInt32 = 3
+    static let waited: UInt32 = 4
     static let ended: UInt32 = 2
     static let unsaved: UInt32 = 1
   }
@@ -65,7 +69,7 @@ package struct SubscriptionTable {
   }
 
   /// Numbers of channels are below this.
-  package static let channelLimit: UInt32 = 1 << 30
+  package static let channelLimit: UInt32 = 1 << (32 - Entry.flagBits)
 
   private static let none = UInt32.max
   private static let isSlot: UInt32 = 1 << 31
@@ -164,7 +168,8 @@ package struct SubscriptionTable {
     var members = members[channel] ?? Members()
     let index = take(
       Entry(
-        word: channel << 2, nextOfChannel: members.first,
+        word: channel << Entry.flagBits | (hasNewest ? 0 : Entry.waited),
+        nextOfChannel: members.first,
         nextOfDevice: next == Self.none ? UInt32(slot) | Self.isSlot : next))
     setLastSent(index, hasNewest ? members.newest : members.newest &- 1)
     firstOfDevice[Int(slot)] = index
@@ -241,10 +246,16 @@ package struct SubscriptionTable {
     return nil
   }
 
-  /// The device at a slot was sent the newest broadcast of a channel, or does not need it.
-  package mutating func noteSent(_ channel: UInt32, to slot: Int32) {
-    guard let index = entry(of: slot, in: channel), let members = members[channel] else { return }
+  /// The device at a slot was sent the newest broadcast of a channel, or does not need it. Returns whether it was
+  /// published before the device came.
+  @discardableResult
+  package mutating func noteSent(_ channel: UInt32, to slot: Int32) -> Bool {
+    guard let index = entry(of: slot, in: channel), let members = members[channel] else {
+      return false
+    }
     setLastSent(index, members.newest)
+    defer { self[index].word &= ~Entry.waited }
+    return self[index].hasWaited
   }
 
   /// The device at a slot has acknowledged a broadcast of a channel that the store still has.
@@ -279,6 +290,7 @@ package struct SubscriptionTable {
     guard !entry.hasEnded, let members = members[walk.channel], members.newest != lastSent(index)
     else { return .passed }
     setLastSent(index, members.newest &- 1)
+    self[index].word &= ~Entry.waited
     return .due(slot: slot(of: index))
   }
 

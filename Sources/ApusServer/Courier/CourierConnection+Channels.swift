@@ -62,10 +62,9 @@ extension CourierConnection {
         break
       }
       // What a device has acknowledged is written when its connection ends: after a kill it may come again.
-      let isFromStorage = due.isStored && due.sent.order <= servingSinceOrder
       due.frame.append(
         to: &output, token: baseToken,
-        storage: isFromStorage ? [.fromStorage, .mayBeRepeated] : [],
+        storage: due.hasWaited ? [.fromStorage, .mayBeRepeated] : [],
         extensions: dialect.allowsExtensions)
       sentBroadcasts.append(due.sent)
       if output.count >= TLSBuffers.recordBytes { sendOutput() }

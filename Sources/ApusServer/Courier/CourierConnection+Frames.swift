@@ -33,7 +33,6 @@ extension CourierConnection {
   private func takeUpSubscriptions(_ device: Device) {
     do {
       try shard.subscriptions.connect(device.key, slot: connection.slot)
-      servingSinceOrder = shard.subscriptions.newestOrder
     } catch {
       context.logUnreadable(.record, of: device.key.id, error)
       end(reason: "the service cannot read its store")

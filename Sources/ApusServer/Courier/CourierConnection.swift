@@ -65,8 +65,6 @@ final class CourierConnection: ConnectionDriver {
   var issuing: CertificateIssuing?
   /// Broadcasts that wait for their acknowledgement.
   var sentBroadcasts: [Subscriptions.Sent] = []
-  /// The order of the newest broadcast when the device became ready for them; 0 for a connection that was dormant.
-  var servingSinceOrder: UInt64 = 0
   /// Whether a broadcast may be due.
   var looksForBroadcasts = true
   /// Whether something was heard of the device, or is sent to it, in this turn.

@@ -34,13 +34,12 @@ final class Subscriptions {
   struct Due {
     var sent: Sent
     var frame: CourierBroadcastTail
-    var isStored: Bool
+    /// Whether it was published before the device came, so that an earlier connection may have brought it.
+    var hasWaited: Bool
   }
 
   /// For canaries of the simulation.
   var fault: BroadcastFault?
-  /// The highest order of a broadcast that was kept here.
-  private(set) var newestOrder: UInt64 = 0
   private let context: WorkerContext
   private let register: ChannelRegister
   let rows: SubscriptionRows
@@ -88,7 +87,6 @@ final class Subscriptions {
 
   private func replace(_ entry: inout Known, by broadcast: Broadcast) {
     entry.newest = broadcast
-    newestOrder = max(newestOrder, broadcast.order)
     guard let topic = context.trust.directory.topicHash(of: broadcast.topic) else {
       entry.frame = nil
       return
@@ -296,13 +294,13 @@ final class Subscriptions {
         return isTimely || !newest.isStored
       }
       guard let number else { return nil }
-      table.noteSent(number, to: slot)
+      let hasWaited = table.noteSent(number, to: slot)
       guard isTimely, let entry = known[number], let newest = entry.newest,
         let frame = entry.frame, !newest.isExpired(atSeconds: context.wallSeconds)
       else { continue }
       return Due(
         sent: Sent(messageID: newest.messageID, number: number, order: newest.order),
-        frame: frame, isStored: newest.isStored)
+        frame: frame, hasWaited: hasWaited)
     }
   }
 

@@ -79,6 +79,21 @@ struct SubscriptionTableTests {
     #expect(due(table, 0) == nil)
   }
 
+  @Test("It is known whether a broadcast was published before its device came")
+  func waited() {
+    var table = SubscriptionTable()
+    _ = table.insert(5, of: 0, hasNewest: false)
+    _ = table.insert(5, of: 1, hasNewest: true)
+    let first = [0, 0, 1].map { table.noteSent(5, to: $0) }
+    #expect(first == [true, false, false])
+    _ = table.insert(5, of: 2, hasNewest: false)
+    // Another one replaces what waited.
+    _ = table.publish(5)
+    #expect(Set(walked(&table, 5)) == [0, 1, 2])
+    let second = [0, 1, 2].map { table.noteSent(5, to: $0) }
+    #expect(second == [false, false, false])
+  }
+
   @Test("A broadcast during a walk is due for those that the walk has passed")
   func during() {
     var table = SubscriptionTable()
