@@ -97,7 +97,7 @@ package enum ChannelAdmission {
     return app.id
   }
 
-  /// The app with a bundle id, whoever asks for it.
+  /// The app with a bundle id, whichever team it belongs to.
   package static func registered(
     _ bundle: Span<UInt8>, in directory: Directory
   ) throws(Refusal) -> App {

@@ -22,9 +22,7 @@ final class SimulatedChannelProvider: LineUser {
   private var session: HTTP2ClientSession?
   private var open: [Request] = []
   private var fields = RequestFields()
-  /// The index of the key of this connection's tokens.
-  private var key = 0
-  private var tokenIssuedAt: Int64 = 0
+  private var token = SimulatedProviderToken()
 
   init(_ listener: Int, _ world: Simulation, _ random: SeededRandom) {
     self.world = world
@@ -54,22 +52,12 @@ final class SimulatedChannelProvider: LineUser {
       (.method, method), (.scheme, "https"), (.path, path), (.authority, "localhost"),
     ]
     for (name, value) in head + headers { _ = fields.add(name, value: Array(value.utf8).span) }
-    addCredential()
+    token.add(to: &fields, world)
     guard let stream = session?.submit(fields: fields, body: body.span) else {
       return completion(nil)
     }
     open.append(Request(stream: stream, time: world.timeline.now, completion: completion))
     flush()
-  }
-
-  private func addCredential() {
-    let now = world.worldSeconds
-    if now - tokenIssuedAt > 2400 { tokenIssuedAt = now }
-    guard
-      let value = try? world.credentials.authorization(
-        world.credentials.keys[key], issuedAt: tokenIssuedAt)
-    else { return world.oracle.violated(.protocols, "no provider token") }
-    _ = fields.add(.authorization, value: value.span)
   }
 
   /// Abandons a connection without answers.
@@ -93,8 +81,7 @@ final class SimulatedChannelProvider: LineUser {
 
   func lineOpened() {
     session = HTTP2ClientSession()
-    key = world.directory.revokedKeys
-    tokenIssuedAt = 0
+    token = SimulatedProviderToken(key: world.directory.revokedKeys)
     flush()
   }
 
@@ -127,14 +114,5 @@ final class SimulatedChannelProvider: LineUser {
     }
   }
 
-  private func flush() {
-    guard let session else { return }
-    var output: [UInt8] = []
-    while session.wantsWrite {
-      let before = output.count
-      session.pendingOutput(into: &output, limit: output.count + 16_384)
-      if output.count == before { break }
-    }
-    line.send(output)
-  }
+  private func flush() { line.send(from: session) }
 }

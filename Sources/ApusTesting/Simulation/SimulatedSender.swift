@@ -30,9 +30,7 @@ final class SimulatedSender: LineUser {
   /// Requests without an answer.
   private var open: [Request] = []
   private var fields = RequestFields()
-  /// The index of its team's key that signs this connection's tokens.
-  private var key = 0
-  private var tokenIssuedAt: Int64 = 0
+  private var token = SimulatedProviderToken()
   private let editions: CertificateEditions
   private var isQuiet = false
   private let meanWait: UInt64
@@ -70,8 +68,7 @@ final class SimulatedSender: LineUser {
 
   func lineOpened() {
     session = HTTP2ClientSession()
-    key = world.key(&random)
-    tokenIssuedAt = 0
+    token = SimulatedProviderToken(key: world.key(&random))
     flush()
   }
 
@@ -92,16 +89,7 @@ final class SimulatedSender: LineUser {
     session = nil
   }
 
-  private func flush() {
-    guard let session else { return }
-    var output: [UInt8] = []
-    while session.wantsWrite {
-      let before = output.count
-      session.pendingOutput(into: &output, limit: output.count + 16_384)
-      if output.count == before { break }
-    }
-    line.send(output)
-  }
+  private func flush() { line.send(from: session) }
 
   // MARK: Answers
 
@@ -173,7 +161,7 @@ final class SimulatedSender: LineUser {
     // A token of another app, which is invalid with every credential.
     let app = isBad ? (target.app + 1) % SimulationCredentials.appCount : target.app
     add(.apnsTopic, SimulationCredentials.topic(app))
-    addCredential()
+    if case .token = credential { token.add(to: &fields, world) }
     if let serial {
       add(.apnsID, SimulationID.id(serial).text)
       world.oracle.named(serial)
@@ -195,24 +183,13 @@ final class SimulatedSender: LineUser {
 
   private var isCredentialRevoked: Bool {
     switch credential {
-    case .token: world.isRevoked(key: key)
+    case .token: world.isRevoked(key: token.key)
     case .certificate: world.isRevoked(certificate: editions.current)
     }
   }
 
   private func add(_ name: HeaderName, _ value: String) {
     _ = fields.add(name, value: Array(value.utf8).span)
-  }
-
-  private func addCredential() {
-    guard case .token = credential else { return }
-    let now = world.worldSeconds
-    if now - tokenIssuedAt > 2400 { tokenIssuedAt = now }
-    guard
-      let value = try? world.credentials.authorization(
-        world.credentials.keys[key], issuedAt: tokenIssuedAt)
-    else { return world.oracle.violated(.protocols, "no provider token") }
-    _ = fields.add(.authorization, value: value.span)
   }
 
   /// Nil for the maximum, 0 for "not to be stored", else Unix seconds.
