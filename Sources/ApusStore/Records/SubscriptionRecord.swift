@@ -99,12 +99,12 @@ package struct SubscriptionRecord: Sendable, Hashable {
 }
 
 extension StoreReader {
-  /// A device's subscriptions; nil if it has none.
+  /// A device's subscriptions; nil if it has none. They are read when it connects, so the engine does not cache them.
   package func subscriptions(
     of device: DeviceID, in environment: Environment
   ) throws(StoreError) -> [UInt8]? {
     let key = SubscriptionRecord.key(device, environment)
-    return try get(.channels, key: key.span)
+    return try get(.channels, key: key.span, once: true)
   }
 
   /// Calls `body` with each device that has subscriptions, in the order of the keys, and with its row's value, until it
