@@ -1,10 +1,8 @@
-import ApusThread
 import ApusCore
 import ApusDirectory
 import ApusLog
 import ApusLoop
 import ApusModel
-import ApusStore
 import ApusTrust
 import ApusWeb
 import ApusWire
@@ -96,36 +94,38 @@ struct AdminChannels {
     let channel = Channel(
       id: .random(), app: app.id, environment: environment, storage: storage ?? .newest,
       createdMilliseconds: EventLoop.wallClockMilliseconds())
-    let outcome = Monitor<StoreError??>(nil)
-    do throws(Refusal) {
-      try view.service.create(channel) { error in outcome.notify { $0 = .some(error) } }
+    do throws(ChannelChangeFailure) {
+      try view.service.create(channel)
     } catch {
-      throw AdminProblem(
-        .conflict,
-        "the app \(topic) has \(Limits.channelsPerApp) channels in \(environment.name), and may have no more"
-      )
+      throw problem(error, channel, topic)
     }
-    try awaitStore(outcome)
     changes.record(.channelCreated, subject(channel, topic))
     return WebResponse(json: json(channel, view.trust, nil), status: 201)
   }
 
   func delete() throws(AdminProblem) -> WebResponse {
     let channel = try channel()
-    let outcome = Monitor<StoreError??>(nil)
-    view.service.delete(channel) { error in outcome.notify { $0 = .some(error) } }
-    try awaitStore(outcome)
     let topic = view.text(TopicKey(app: channel.app), view.trust)
+    do throws(ChannelChangeFailure) {
+      try view.service.delete(channel)
+    } catch {
+      throw problem(error, channel, topic)
+    }
     changes.record(.channelDeleted, subject(channel, topic))
     return WebResponse(json: .fields(["deleted": .string(channel.id.text)]))
   }
 
-  private func awaitStore(_ outcome: Monitor<StoreError??>) throws(AdminProblem) {
-    guard let error = outcome.take(withinMilliseconds: Int64(Limits.answerSeconds) * 1000) else {
-      throw AdminProblem(
-        .unavailable, "the store did not respond within \(Limits.answerSeconds) s")
+  private func problem(
+    _ failure: ChannelChangeFailure, _ channel: Channel, _ topic: String
+  ) -> AdminProblem {
+    switch failure {
+    case .tooMany:
+      AdminProblem(
+        .conflict,
+        "the app \(topic) has \(Limits.channelsPerApp) channels in \(channel.environment.name), "
+          + "and may have no more")
+    case .store(let reason): AdminProblem(.unavailable, reason)
     }
-    if let error { throw AdminProblem(.unavailable, "the store refused: \(error)") }
   }
 
   private func subject(_ channel: Channel, _ topic: String) -> String {

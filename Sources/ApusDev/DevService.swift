@@ -103,7 +103,8 @@ package final class DevService {
         DevContext(
           recorder: recorder, book: book, faults: faults, clock: interceptor.clock,
           clockChanged: { interceptor.clockChanged() }, devices: devices,
-          feed: feed, composer: composer, facts: facts, service: service.administered)
+          feed: feed, composer: composer, facts: facts, service: service.administered,
+          trust: service.currentTrust)
       }
       try Self.addDevices(configuration.devices, context(facts))
       facts.deviceToken =

@@ -303,6 +303,11 @@ package final class Service {
   /// New keys for session tickets; those of the previous turns still open old tickets.
   package func rotateTicketKeys() { tickets.rotate() }
 
+  /// The trust data in use, on any thread.
+  package var currentTrust: @Sendable () -> Trust {
+    { [loader, trust] in loader.current ?? trust }
+  }
+
   /// The service as its administration sees it.
   package var administered: any AdministeredService { running }
 
@@ -310,11 +315,6 @@ package final class Service {
   /// workers are asked one after the other: while notifications flow, only the counters of each worker are consistent.
   package func topicCounters() -> [TopicCounters] {
     running.topicCounters()
-  }
-
-  /// How often requests were refused for each reason, over all workers, since the data directory was made.
-  package func rejections() -> [Reason: UInt64] {
-    running.rejections()
   }
 
   /// Connections of all kinds, over all workers.

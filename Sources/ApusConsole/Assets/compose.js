@@ -28,6 +28,7 @@ export class Compose {
     this.token = h('input', { class: 'token', spellcheck: 'false', autocomplete: 'off' })
     this.tokenField = field('Device token', this.token,
       'The device token as issued to the app: an even number of hexadecimal digits.')
+    this.channels = []
     this.channel = select([], '')
     this.channelField = field('Channel', this.channel)
     this.environment = select(['production', 'development'], 'production')
@@ -78,7 +79,14 @@ export class Compose {
   }
 
   async show() {
-    await Promise.all([this.#devices(), this.#topics()])
+    await Promise.all([this.#channels().then(() => this.#devices()), this.#topics()])
+  }
+
+  async #channels() {
+    this.channels = await this.sender.channels().catch(() => [])
+    const chosen = this.channel.value
+    fill(this.channel, this.channels.map(({ channel, topic, environment }) => h('option',
+      { value: channel, selected: channel === chosen }, `${channel}, ${topic}, ${environment}`)))
   }
 
   async #topics() {
@@ -92,17 +100,12 @@ export class Compose {
   }
 
   async #devices() {
-    const [devices, channels] = await Promise.all(
-      [this.sender.devices(), this.sender.channels()].map((list) => list.catch(() => [])))
-    this.channels = channels
-    const chosen = this.channel.value
-    fill(this.channel, channels.map(({ channel, topic, environment }) => h('option',
-      { value: channel, selected: channel === chosen }, `${channel}, ${topic}, ${environment}`)))
+    const devices = await this.sender.devices().catch(() => [])
     const now = this.device.value
     fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id
       ? `${name} (${id})` : id)),
       h('option', { value: BY_TOKEN }, 'a token…'),
-      channels.length > 0 && h('option', { value: BY_CHANNEL }, 'a channel…'))
+      this.channels.length > 0 && h('option', { value: BY_CHANNEL }, 'a channel…'))
     if ([...this.device.options].some((option) => option.value === now)) this.device.value = now
     this.deviceField.hidden = devices.length === 0
     if (this.wanted) {

@@ -27,18 +27,20 @@ package enum BroadcastAdmission {
     path.count > 2 && path[1] == 0x34 && path[0] == 0x2f && path[2] == 0x2f
   }
 
+  /// Where the bundle id is in a path; nil for a path of another form.
+  package static func bundle(in path: Span<UInt8>) -> Range<Int>? {
+    let start = prefix.utf8CodeUnitCount
+    guard path.count > start, path.extracting(0..<start).equals(prefix) else { return nil }
+    let bundle = start..<path.count
+    return bundle.allSatisfy { !separators.contains(path[$0]) } ? bundle : nil
+  }
+
   /// The first checks, before the credential. Returns where the bundle id is in the path.
   package static func examineHead(
     _ fields: borrowing RequestFields, headerListTooLarge: Bool
   ) throws(Refusal) -> Range<Int> {
     if headerListTooLarge { throw Refusal(.headerListTooLarge) }
-    let path = fields.value(.path)
-    let start = prefix.utf8CodeUnitCount
-    guard path.count > start, path.extracting(0..<start).equals(prefix) else {
-      throw Refusal(.channel(.broadcastPathUnknown))
-    }
-    let bundle = start..<path.count
-    guard bundle.allSatisfy({ !separators.contains(path[$0]) }) else {
+    guard let bundle = bundle(in: fields.value(.path)) else {
       throw Refusal(.channel(.broadcastPathUnknown))
     }
     guard fields.value(.method).equals("POST") else { throw Refusal(.methodNotPost) }

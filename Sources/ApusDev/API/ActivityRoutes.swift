@@ -65,8 +65,7 @@ struct ActivityRoutes {
 
   private func read(_ reader: inout FieldReader) throws(InputFault) -> Wanted {
     let bundle = try reader.string("topic") ?? context.facts.topics[0]
-    let environments = Environment.allCases.map { ($0.name, $0) }
-    let environment = try reader.choice("environment", environments) ?? .production
+    let environment = try reader.environment() ?? .production
     return Wanted(bundle: bundle, environment: environment, push: try push(&reader))
   }
 

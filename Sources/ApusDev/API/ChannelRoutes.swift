@@ -3,7 +3,6 @@ import ApusCore
 import ApusDirectory
 import ApusLoop
 import ApusModel
-import ApusThread
 import ApusTrust
 import ApusWeb
 import ApusWire
@@ -14,27 +13,19 @@ struct ChannelRoutes {
 
   private var service: any AdministeredService { context.service }
 
-  private func directory() throws(DevProblem) -> Directory {
-    do {
-      return try context.devices.settings.data.trust(generation: 1, allowsES512: false).directory
-    } catch {
-      throw DevProblem(.failed, "\(error)")
-    }
-  }
-
   func answer(
     _ operation: DevOperation, _ input: DevInput
   ) throws(DevProblem) -> WebResponse {
     switch operation {
-    case .listChannels: return try list()
+    case .listChannels: return list()
     case .addChannel: return try add(input)
     default: return try remove(input)
     }
   }
 
-  private func list() throws(DevProblem) -> WebResponse {
+  private func list() -> WebResponse {
     let (channels, census) = (service.channels(), service.channelCensus())
-    let directory = try directory()
+    let directory = context.trust().directory
     return WebResponse { writer in
       writer.key("channels")
       writer.beginArray()
@@ -63,12 +54,11 @@ struct ChannelRoutes {
   private func add(_ input: DevInput) throws(DevProblem) -> WebResponse {
     let (topic, environment, storage) = try input.read { (reader) throws(InputFault) in
       let topic = try reader.string("topic") ?? context.facts.topics[0]
-      let environments = Environment.allCases.map { ($0.name, $0) }
-      let environment = try reader.choice("environment", environments) ?? .production
+      let environment = try reader.environment() ?? .production
       let storages = ChannelStorage.allCases.map { ($0.name, $0) }
       return (topic, environment, try reader.choice("storage", storages) ?? .newest)
     }
-    let directory = try directory()
+    let directory = context.trust().directory
     let bundle = Array(topic.utf8)
     guard let app = directory.app(bundleID: bundle.span) else {
       throw DevProblem(.invalid, "the service has no app \"\(topic)\"", field: "topic")
@@ -76,19 +66,11 @@ struct ChannelRoutes {
     let channel = Channel(
       id: .random(), app: app.id, environment: environment, storage: storage,
       createdMilliseconds: context.clock.nowMilliseconds)
-    let outcome = Monitor<String??>(nil)
-    do throws(Refusal) {
-      try service.create(channel) { error in
-        let problem = error.map { "\($0)" }
-        outcome.notify { $0 = .some(problem) }
-      }
+    do throws(ChannelChangeFailure) {
+      try service.create(channel)
     } catch {
-      throw DevProblem(
-        .conflict,
-        "\(topic) has \(Limits.channelsPerApp) channels in \(environment.name), and may have no more"
-      )
+      throw problem(error, channel, topic)
     }
-    if let problem = outcome.take() { throw DevProblem(.failed, problem) }
     return WebResponse(status: 201) { write(channel, directory, to: &$0) }
   }
 
@@ -97,12 +79,24 @@ struct ChannelRoutes {
     guard let channel = ChannelID(text: text).flatMap(service.channel) else {
       throw DevProblem(.notFound, "the channel \(text) does not exist")
     }
-    let outcome = Monitor<String??>(nil)
-    service.delete(channel) { error in
-      let problem = error.map { "\($0)" }
-      outcome.notify { $0 = .some(problem) }
+    do throws(ChannelChangeFailure) {
+      try service.delete(channel)
+    } catch {
+      throw problem(error, channel, text)
     }
-    if let problem = outcome.take() { throw DevProblem(.failed, problem) }
     return WebResponse { _ in }
+  }
+
+  private func problem(
+    _ failure: ChannelChangeFailure, _ channel: Channel, _ subject: String
+  ) -> DevProblem {
+    switch failure {
+    case .tooMany:
+      DevProblem(
+        .conflict,
+        "\(subject) has \(Limits.channelsPerApp) channels in \(channel.environment.name), "
+          + "and may have no more")
+    case .store(let reason): DevProblem(.failed, reason)
+    }
   }
 }

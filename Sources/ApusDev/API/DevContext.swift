@@ -1,5 +1,6 @@
 import ApusAdmin
 import ApusClient
+import ApusDirectory
 import ApusThread
 package import ApusLoop
 package import ApusModel
@@ -19,6 +20,8 @@ struct DevContext: Sendable {
   let composer: Composer
   let facts: DevFacts
   let service: any AdministeredService
+  /// What the service is judging by.
+  let trust: @Sendable () -> Trust
 
   /// Runs `body` with the devices on their loop, and waits for its result; nil on timeout.
   func ask<Answer: Sendable>(

@@ -1,3 +1,4 @@
+import ApusModel
 import ApusWire
 
 /// Reads the members of a JSON object. Members that were not read are unknown and rejected, so that a misspelt name is
@@ -77,6 +78,10 @@ struct FieldReader {
       throw fault(name, "must be one of \(choices.map(\.0).joined(separator: ", "))")
     }
     return found.1
+  }
+
+  mutating func environment() throws(InputFault) -> Environment? {
+    try choice("environment", Environment.allCases.map { ($0.name, $0) })
   }
 
   mutating func object(_ name: String) throws(InputFault) -> FieldReader? {

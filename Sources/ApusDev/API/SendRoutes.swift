@@ -89,8 +89,7 @@ struct SendRoutes {
       }
       push.priority = priority
     }
-    let environment = try reader.choice(
-      "environment", Environment.allCases.map { ($0.name, $0) })
+    let environment = try reader.environment()
     push.payload = try payload(&reader)
     push.expirationSeconds = try reader.integer("expiration", 0...Int64.max)
     push.collapseID = try reader.string("collapseID")

@@ -139,12 +139,10 @@ struct TokenRoutes {
           + "(hexadecimal digits)", field: "token")
     }
     let owner = context.book.owner(of: text)
-    let trust = try? data.trust(generation: 1, allowsES512: false)
-    let claims = DeviceToken(hex: digits.span).flatMap { token in
-      trust.flatMap { TokenSealer($0.sealingKeys).open(token) }
-    }
+    let trust = context.trust()
+    let claims = DeviceToken(hex: digits.span).flatMap { TokenSealer(trust.sealingKeys).open($0) }
     let topic = claims.flatMap { claims in
-      trust?.directory.topicText(claims.topic).map { String(decoding: $0, as: UTF8.self) }
+      trust.directory.topicText(claims.topic).map { String(decoding: $0, as: UTF8.self) }
     }
     return WebResponse { writer in
       writer.text("kind", "device")

@@ -13,7 +13,7 @@ extension HTTP2Provider {
     captured.headers = session.takeFields(of: request).map { .init($0.name, $0.value) }
     if request.isBroadcast {
       captured.channel = text(.apnsChannelID, of: request) ?? ""
-      captured.topic = Self.broadcastTopic(captured.path)
+      captured.topic = Self.broadcastTopic(request.value(.path))
     } else {
       captured.token = Self.token(captured.path)
       captured.topic = text(.apnsTopic, of: request) ?? sender.defaultTopicText
@@ -42,10 +42,10 @@ extension HTTP2Provider {
   }
 
   /// The topic under which devices get the broadcast; nil if the path is not `/4/broadcasts/apps/…`.
-  private static func broadcastTopic(_ path: String) -> String? {
-    let prefix = "/4/broadcasts/apps/"
-    guard path.hasPrefix(prefix) else { return nil }
-    return "\(path.dropFirst(prefix.count))\(TopicSuffix.liveActivity.text)"
+  private static func broadcastTopic(_ path: Span<UInt8>) -> String? {
+    BroadcastAdmission.bundle(in: path).map { bundle in
+      "\(path.extracting(bundle).text)\(TopicSuffix.liveActivity.text)"
+    }
   }
 
   /// The claims of the request's provider token, unverified. Nil if the provider uses a certificate or sends no token.

@@ -274,7 +274,7 @@ package final class TestServiceHandle: Sendable {
 
   /// Number of rejected requests for each reason.
   package func rejections() -> [Reason: UInt64] {
-    running.withLock { $0?.service.rejections() ?? [:] }
+    running.withLock { $0?.service.administered.rejections() ?? [:] }
   }
 
   package func clockChanged() { running.withLock { $0?.service.clockChanged() } }
