@@ -12,16 +12,20 @@ package struct Trust: Sendable {
   package var serviceAuthorities: Authorities
   /// The authorities trusted for device certificates.
   package var deviceAuthorities: Authorities
+  /// Of the apps that have one.
+  package var upstreams: [AppID: Upstream]
 
   package init(
     directory: Directory, verifiers: [ProviderKeyVerifier], sealingKeys: TokenSealingKeys,
-    serviceAuthorities: Authorities, deviceAuthorities: Authorities
+    serviceAuthorities: Authorities, deviceAuthorities: Authorities,
+    upstreams: [AppID: Upstream] = [:]
   ) {
     self.directory = directory
     self.verifiers = verifiers
     self.sealingKeys = sealingKeys
     self.serviceAuthorities = serviceAuthorities
     self.deviceAuthorities = deviceAuthorities
+    self.upstreams = upstreams
   }
 
   /// The authorities that a listener of that kind trusts.
