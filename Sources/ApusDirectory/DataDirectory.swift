@@ -22,6 +22,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// server/*.csr, *.next.key  pending requests for either from an external authority, and their keys
 /// keys/<key id>.p8          provider keys made here, to give to the provider
 /// keys/<key id>.pub         their public halves; the service reads only these
+/// upstreams/<bundle id>.*   keys, certificates and passwords for apps' upstreams, see `UpstreamFiles`
 /// sealing.keys              keys that seal device tokens
 /// ticket.keys               keys that seal session tickets; created again if missing
 /// connect.nonces            signed nonces that devices have used in the last minutes
@@ -216,7 +217,8 @@ package struct DataDirectory: Sendable {
       return Trust(
         directory: try builder.build(generation: generation, sha1: TopicHash.init(of:)),
         verifiers: verifiers, sealingKeys: try sealingKeys(), serviceAuthorities: providers,
-        deviceAuthorities: try authorities(.devices))
+        deviceAuthorities: try authorities(.devices),
+        upstreams: try UpstreamReader(directory: self).read(records))
     } catch let faults as DirectoryFaults {
       throw DirectoryProblem("\(directoryFile): \(faults)")
     }

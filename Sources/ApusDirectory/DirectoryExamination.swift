@@ -63,7 +63,7 @@ package struct DirectoryExamination {
 
   /// In the order in which a service needs what they are about.
   package func findings() -> [DirectoryFinding] {
-    [files(), modes(), trust(), labels(), certificate(), disk()].flatMap(\.self)
+    [files(), modes(), trust(), labels(), certificate(), upstreams(), disk()].flatMap(\.self)
   }
 
   // MARK: Files
@@ -125,6 +125,7 @@ package struct DirectoryExamination {
     return [directory.sealingFile, directory.ticketFile] + names("authority", [".key"])
       + names("server", [".key"]) + names("keys", [".p8"])
       + names("certificates", [".key", ".pem"])
+      + names("upstreams", UpstreamFiles.Part.allCases.filter(\.isPrivate).map(\.rawValue))
   }
 
   private static func status(_ path: String) -> (owner: UInt32, mode: UInt32)? {
@@ -206,6 +207,23 @@ package struct DirectoryExamination {
 
   private func bad(_ text: String) -> DirectoryFinding {
     DirectoryFinding("server", .bad, text, Self.renewal)
+  }
+
+  /// Whether the certificates shown upstream are valid, and how long.
+  private func upstreams() -> [DirectoryFinding] {
+    directory.upstreamCertificates().map { named in
+      let end = Log.timestamp(named.certificate.notAfter * 1000).prefix(10)
+      let subject = "the certificate for the upstream of \(named.name)"
+      let left = named.certificate.notAfter - nowSeconds
+      guard left < 0 else {
+        let state: DirectoryFinding.State = left < ExpiryWatch.horizonSeconds ? .notable : .good
+        return DirectoryFinding("upstream", state, "\(subject) is valid until \(end)")
+      }
+      return DirectoryFinding(
+        "upstream", .bad, "\(subject) expired on \(end)",
+        "Get another one upstream, and run "
+          + "`apus app --change \(named.name) --upstream-certificate FILE`.")
+    }
   }
 
   // MARK: The disk

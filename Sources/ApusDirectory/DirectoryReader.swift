@@ -130,7 +130,7 @@ struct DirectoryReader {
     return id
   }
 
-  private func problem(_ section: SectionFile.Section, _ text: String) -> DirectoryProblem {
+  func problem(_ section: SectionFile.Section, _ text: String) -> DirectoryProblem {
     DirectoryProblem(
       "\(directory.directoryFile), line \(section.line), [\(section.kind) \(section.name)]: \(text)"
     )

@@ -30,6 +30,13 @@ package struct DirectoryText: Sendable {
     }
   }
 
+  /// Removes a value of an existing section, if it has it.
+  mutating func unset(_ key: String, in section: SectionFile.Section) {
+    for place in body(of: section).reversed() where self.key(ofLine: place) == key {
+      lines.remove(at: place)
+    }
+  }
+
   /// Removes a section, including its comments and the empty lines after it.
   package mutating func remove(_ section: SectionFile.Section) {
     let body = body(of: section)

@@ -21,8 +21,23 @@ extension DataDirectory {
   /// - Parameters:
   ///   - retention: How many of the app's notifications are stored for each device; nil writes no value, which means 1.
   ///   - broadcasts: Whether it may have channels.
+  ///   - upstream: Where notifications go whose device tokens this service did not issue.
   package func addApp(
-    _ topic: String, team: ShortID, retention: Int? = nil, broadcasts: Bool = false
+    _ topic: String, team: ShortID, retention: Int? = nil, broadcasts: Bool = false,
+    upstream: UpstreamChange? = nil
+  ) throws {
+    try changing {
+      try addApp(topic, team, retention, broadcasts)
+      guard let upstream else { return }
+      do { try changeApp(topic, upstream: .set(upstream)) } catch {
+        try removeApp(topic)
+        throw error
+      }
+    }
+  }
+
+  private func addApp(
+    _ topic: String, _ team: ShortID, _ retention: Int?, _ broadcasts: Bool
   ) throws {
     try edit { text, records in
       try refuseSecond("app", topic, records)
@@ -43,18 +58,36 @@ extension DataDirectory {
   /// - Parameters:
   ///   - retention: How many of its notifications are stored for each device.
   ///   - broadcasts: Whether it may have channels. The running service deletes those of an app that may not.
+  ///   - upstream: Where notifications go whose device tokens this service did not issue.
   package func changeApp(
-    _ topic: String, retention: Int? = nil, broadcasts: Bool? = nil
+    _ topic: String, retention: Int? = nil, broadcasts: Bool? = nil,
+    upstream: Edit<UpstreamChange>? = nil
   ) throws {
-    try edit { text, records in
-      let section = try section("app", topic, of: records)
-      if let retention { text.set("retain", to: String(retention), in: section) }
-      if let broadcasts { text.set("broadcast", to: broadcasts ? "on" : "off", in: section) }
+    try requireProvisioned()
+    try changing {
+      let section = try section("app", topic, of: records())
+      let update = try upstream.map { try UpstreamUpdate($0, of: section, in: self) }
+      do {
+        try update?.writeFiles(of: self)
+        try edit { text, _ in
+          if let retention { text.set("retain", to: String(retention), in: section) }
+          if let broadcasts { text.set("broadcast", to: broadcasts ? "on" : "off", in: section) }
+          if let update { text.set(update.settings, in: section) }
+        }
+      } catch {
+        update?.undo()
+        throw error
+      }
+      try update?.removeUnused()
     }
   }
 
+  /// Removes an app with the files of its upstream.
   package func removeApp(_ topic: String) throws {
-    try edit { text, records in text.remove(try section("app", topic, of: records)) }
+    try changing {
+      try edit { text, records in text.remove(try section("app", topic, of: records)) }
+      try (try? UpstreamFiles(self, topic))?.remove()
+    }
   }
 
   /// Where a new provider key is valid.

@@ -4,8 +4,9 @@ import ApusTrust
 /// Carries over what a directory knows of the time since a backup, so that nothing that was revoked, removed or used
 /// is trusted again.
 ///
-/// Teams, apps and keys come from the backup. Authorities, certificates of the server, sealing keys, revocations,
-/// enrolment, names and tags of devices, administrators, webhooks, jobs and the audit log stay those of the directory.
+/// Teams, apps with their upstreams, and keys come from the backup. Authorities, certificates of the server, sealing
+/// keys, revocations, enrolment, names and tags of devices, administrators, webhooks, jobs and the audit log stay those
+/// of the directory.
 struct RestoredTrust {
   private let new: DataDirectory
   private let current: DataDirectory

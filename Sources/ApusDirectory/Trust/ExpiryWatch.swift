@@ -22,12 +22,14 @@ package final class ExpiryWatch: Sendable {
     case authority
     case provider
     case device
+    /// Shown to an app's upstream.
+    case upstream
   }
 
   /// A certificate that ends within 30 days.
   package struct Entry: Sendable, Hashable {
     package var kind: Kind
-    /// The subject: a host, an authority, a bundle id or a device.
+    /// The subject: a host, an authority, a bundle id or a device. Of an upstream, the bundle id of its app.
     package var name: String
     /// Unix seconds.
     package var notAfter: Int64
@@ -35,7 +37,7 @@ package final class ExpiryWatch: Sendable {
     package var sha256: SHA256Digest?
 
     /// Whether the service presents it, or trusts it.
-    var isOwn: Bool { kind == .server || kind == .authority }
+    var isOwn: Bool { kind == .server || kind == .authority || kind == .upstream }
 
     package init(kind: Kind, name: String, notAfter: Int64, sha256: SHA256Digest? = nil) {
       self.kind = kind
@@ -156,6 +158,7 @@ package final class ExpiryWatch: Sendable {
     case .server: "apus rotate server"
     case .authority: "apus rotate service-authority, or device-authority"
     case .provider: "apus cert, and give it to the provider"
+    case .upstream: "get another one upstream, and apus app --change TOPIC --upstream-certificate"
     case .device: "the device renews it, or needs another from apus device add"
     }
   }
@@ -181,7 +184,7 @@ package final class ExpiryWatch: Sendable {
   }
 }
 
-/// A certificate of the service or of an authority, as an operator knows it.
+/// A certificate of the service, of an authority or for an upstream, as an operator knows it.
 package struct NamedCertificate: Sendable {
   package var kind: ExpiryWatch.Kind
   package var name: String
@@ -193,7 +196,7 @@ package struct NamedCertificate: Sendable {
 }
 
 extension DataDirectory {
-  /// The certificates of the service and its authorities.
+  /// The certificates of the service and its authorities, and those shown upstream.
   package func namedCertificates() throws -> [NamedCertificate] {
     var named: [NamedCertificate] = []
     for files in [serverFiles, serverRSAFiles] where files.exist {
@@ -207,6 +210,6 @@ extension DataDirectory {
         named.append(.init(kind: .authority, name: name, certificate: certificate))
       }
     }
-    return named
+    return named + upstreamCertificates()
   }
 }

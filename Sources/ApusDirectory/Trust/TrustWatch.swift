@@ -156,6 +156,7 @@ extension DataDirectory {
     paths.append(revocationListPath)
     // If the folder cannot be listed, the reload fails and is retried.
     paths += (try? revocationLists()) ?? []
+    paths += upstreamFilePaths()
     return paths.map(FileStamp.init)
   }
 }
