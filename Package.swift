@@ -116,6 +116,13 @@ let package = Package(
     layer(
       "ApusClient",
       ["ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop"]),
+    // What is for other services' devices, from the data plane to the client.
+    layer(
+      "ApusRelay",
+      [
+        "ApusModel", "ApusCore", "ApusLoop", "ApusLog", "ApusDirectory", "ApusServer",
+        "ApusClient",
+      ]),
     layer(
       "ApusDevice",
       ["ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop"]),
@@ -148,7 +155,7 @@ let package = Package(
       dependencies: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
         "ApusWeb", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
-        "ApusClient", "ApusDevice", "ApusDev", "ApusWebhooks",
+        "ApusClient", "ApusRelay", "ApusDevice", "ApusDev", "ApusWebhooks",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -243,6 +250,12 @@ let package = Package(
         "ApusClient", "ApusDevice", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
         "ApusServer", "ApusModel", "ApusWire", "ApusCore", "ApusHTTP2",
         "ApusTrust", "ApusLoop", "ApusTLS", "ApusTesting", "ApusRandom",
+      ]),
+    tests(
+      "ApusRelayTests",
+      [
+        "ApusRelay", "ApusServer", "ApusDirectory", "ApusLog", "ApusLoop", "ApusModel",
+        "ApusTrust", "ApusWire", "ApusCore", "ApusTesting",
       ]),
     tests(
       "ApusDevTests",

@@ -16,7 +16,7 @@ public final class APNSClient: Sendable {
   /// Commands that end the client, which always fit, and metrics requests.
   private let control: Inbox<ClientControl>
   private let isClosed = Mutex(false)
-  private let timeoutMilliseconds: UInt64
+  let timeoutMilliseconds: UInt64
 
   let maximumConnections: Int
 
@@ -84,7 +84,7 @@ public final class APNSClient: Sendable {
     return (outcome, cancellation.withLock { $0?.answer })
   }
 
-  private func submit(_ send: PendingSend) {
+  func submit(_ send: PendingSend) {
     guard !Task.isCancelled else {
       return send.finish(UnknownCause(.cancelled), retryMayDuplicate: false)
     }

@@ -42,6 +42,8 @@ extension Log {
     case deviceRecordUnreadable
     case mailboxUnreadable
     case notificationUnreadable
+    case upstreamUnreachable
+    case upstreamRejectsCredential
 
     package var event: StaticString {
       switch self {
@@ -81,6 +83,8 @@ extension Log {
       case .deviceRecordUnreadable: "device record unreadable"
       case .mailboxUnreadable: "mailbox unreadable"
       case .notificationUnreadable: "stored notification unreadable"
+      case .upstreamUnreachable: "upstream unreachable"
+      case .upstreamRejectsCredential: "upstream rejects the credential of this service"
       }
     }
   }

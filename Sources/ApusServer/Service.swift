@@ -1,12 +1,12 @@
 import ApusThread
 package import ApusAdmin
-package import ApusCore
+import ApusCore
 package import ApusDirectory
 import ApusEnrolment
 import ApusJobs
 import ApusLog
 package import ApusLoop
-package import ApusModel
+import ApusModel
 package import ApusStore
 import ApusTLS
 import ApusTrust
@@ -21,12 +21,12 @@ package final class Service {
   package let configuration: ServerConfiguration
   package private(set) var listeners: [OpenListener] = []
   let log: Log
-  private let store: any DurableStore
-  private let workers: [Worker]
+  let store: any DurableStore
+  let workers: [Worker]
   /// One for each worker; none in a development service.
   private let acceptors: [Worker]
   var everyone: [Worker] { acceptors + workers }
-  private var running: RunningService {
+  var running: RunningService {
     RunningService(
       configuration: configuration, workers: workers, acceptors: acceptors, listeners: listeners,
       loader: loader, webhooks: webhooks)
@@ -154,6 +154,7 @@ package final class Service {
         // First what may fail: all of it counts, or none.
         let renewed = try contexts.all(trust)
         contexts.revocations.replace(trust.directory)
+        configuration.relay?.trustReplaced(trust)
         for worker in acceptors + workers {
           worker.loop.perform { worker.replace(trust: trust, contexts: renewed) }
         }
@@ -172,6 +173,7 @@ package final class Service {
           .error, "listeners keep their old certificates", .text("reason", "\(error)"))
       }
     }
+    configuration.relay?.trustReplaced(trust)
     for worker in everyone { worker.connect(to: workers) }
     do {
       let opening = try LedgerOpening(
@@ -194,6 +196,7 @@ package final class Service {
     }
     enrolment.start()
     webhooks?.start()
+    try startRelay()
     for worker in everyone { worker.start() }
     jobs.start(running)
     channels.deleteUnwanted(trust.directory)
@@ -311,41 +314,8 @@ package final class Service {
   /// The service as its administration sees it.
   package var administered: any AdministeredService { running }
 
-  /// The counters of each topic and environment, summed over all workers, since the data directory was created. The
-  /// workers are asked one after the other: while notifications flow, only the counters of each worker are consistent.
-  package func topicCounters() -> [TopicCounters] {
-    running.topicCounters()
-  }
-
-  /// Connections of all kinds, over all workers.
-  package func connectionCount() -> Int {
-    everyone.reduce(0) { $0 + $1.ask { $0.connections.count } }
-  }
-
-  /// What notifications take in memory, as far as the workers' turns have ended.
-  package func notificationBytes() -> Int {
-    workers.reduce(0) { $0 + $1.ask { $0.devices.shard.memory.ownBytes } }
-  }
-
-  /// How many devices are dormant.
-  package func dormancy() -> Dormancy {
-    workers.reduce(Dormancy()) { $0 + $1.ask { $0.dormant.dormancy } }
-  }
-
   /// Certificates in sight that end within 30 days, the nearest first.
   package func expiringCertificates() -> [ExpiryWatch.Entry] { expiries.entries() }
-
-  /// How often each state of delivery was reached, over all workers.
-  package func counts() -> [DeliveryState: UInt64] {
-    var total: [DeliveryState: UInt64] = [:]
-    for worker in workers {
-      let counts = worker.ask { $0.devices.counts }
-      for state in DeliveryState.allCases {
-        total[state, default: 0] += counts[Int(state.rawValue)]
-      }
-    }
-    return total
-  }
 
   /// Stops: devices are told to go, and when to come back; then providers, each open request answered; and everything
   /// is durable. Providers are accepted until the devices are gone.
@@ -378,6 +348,7 @@ package final class Service {
     for worker in workers + acceptors { worker.ask { $0.beginDrain() } }
     awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
     for worker in everyone { worker.ask { $0.finishDrain() } }
+    configuration.relay?.stop()
     channelMetrics.write(nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
     awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.devices.stop() } }
     // Its answers ask workers and store, so it goes before them.

@@ -96,17 +96,21 @@ struct RefusalTests {
     #expect(bench.outcomes.count == 1)
   }
 
-  @Test("Shutdown concerns the connection: the push is sent on another")
-  func shutdown() throws {
-    let (bench, session) = try refused("503", "Shutdown")
+  @Test(
+    "Shutdown concerns the connection: the push is sent on another, also if retries are off",
+    arguments: [true, false])
+  func shutdown(retries: Bool) throws {
+    let (bench, session) = try refused("503", "Shutdown") { $0.retriesRefusals = retries }
     #expect(bench.outcomes.isEmpty)
     #expect(session.isDone)
     #expect(Frames.opened(bench.take(bench.connect())) == [1])
   }
 
-  @Test("An expired provider token is replaced once, if a newer one can be created")
-  func expiredToken() throws {
-    let (bench, session) = try refused("400", "BadDeviceToken")
+  @Test(
+    "An expired provider token is replaced once, if a newer one can be created, also if retries are off",
+    arguments: [true, false])
+  func expiredToken(retries: Bool) throws {
+    let (bench, session) = try refused("400", "BadDeviceToken") { $0.retriesRefusals = retries }
     #expect(bench.outcomes.count == 1)
     var renewals = 0
     bench.renew = {

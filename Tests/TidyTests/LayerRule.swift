@@ -85,6 +85,10 @@ enum LayerRule {
       mayBeUnsafe: true),
     "ApusClient": Layer(
       own: pure.union(bytes).union(["ApusLoop"]), system: effects, mayBeUnsafe: true),
+    "ApusRelay": Layer(
+      own: control.union([
+        "ApusModel", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
+      ]), system: ["Synchronization"]),
     "ApusDevice": Layer(
       own: pure.union(["ApusRandom", "ApusTLS", "ApusTrust", "ApusLoop"]), system: effects,
       mayBeUnsafe: true),
@@ -110,7 +114,7 @@ enum LayerRule {
     "apus": Layer(
       own: pure.union(control).union([
         "ApusCommand", "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient",
-        "ApusDevice", "ApusDev",
+        "ApusRelay", "ApusDevice", "ApusDev",
       ]),
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-agent": Layer(

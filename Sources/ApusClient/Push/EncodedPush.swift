@@ -1,3 +1,4 @@
+import ApusCore
 import ApusHTTP2
 import ApusModel
 import ApusWire
@@ -105,6 +106,28 @@ struct EncodedPush: Sendable {
     }
   }
 
+  /// A push of another provider. A relay has checked it by the rules of the API.
+  ///
+  /// - Parameter bundleID: That of the app at the service.
+  init(relaying notification: RelayedNotification, to bundleID: [UInt8]) {
+    id = notification.id
+    payload = notification.payload
+    let digits = Hex.encode(notification.token.span)
+    fields.add(.path, Self.devicePath, digits.span)
+    fields.add(.apnsID, id)
+    if let type = notification.pushType {
+      pushType = type
+      fields.add(.apnsPushType, type.name)
+    }
+    let topic = bundleID + notification.topic.suffix.text.bytes
+    fields.add(.apnsTopic, value: topic.span)
+    addPriority(notification.priority)
+    if let seconds = notification.expirationSeconds { add(expiration: seconds) }
+    if !notification.collapseID.isEmpty {
+      fields.add(.apnsCollapseID, value: notification.collapseID.span)
+    }
+  }
+
   /// Releases the payload.
   mutating func clear() { payload = [] }
 
@@ -184,6 +207,10 @@ struct EncodedPush: Sendable {
       throw PushRequestError(
         .invalidExpiration, "the expiration is \(seconds): Unix seconds are not negative")
     }
+    add(expiration: seconds)
+  }
+
+  private mutating func add(expiration seconds: Int64) {
     if seconds == 0 { return fields.add(.apnsExpiration, "0") }
     var digits: [UInt8] = []
     digits.append(decimal: seconds)

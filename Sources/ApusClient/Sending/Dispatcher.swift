@@ -216,7 +216,7 @@ final class Dispatcher {
     _ send: PendingSend, _ rejection: PushRejection, _ session: ProviderSession,
     _ nowMilliseconds: UInt64, _ again: inout [PendingSend]
   ) -> Bool {
-    guard send.attempts < Self.attemptLimit, settings.retriesRefusals else { return false }
+    guard send.attempts < Self.attemptLimit else { return false }
     if rejection.reason.known == .expiredProviderToken {
       guard !send.hasNewToken, renewAuthorization() else { return false }
       send.hasNewToken = true
@@ -234,7 +234,7 @@ final class Dispatcher {
       resend(send, "", &again)
     case .again(let pause, let isForAll):
       let due = nowMilliseconds + pause
-      guard due < send.deadlineMilliseconds else { return false }
+      guard settings.retriesRefusals, due < send.deadlineMilliseconds else { return false }
       if isForAll { heldUntilMilliseconds = max(heldUntilMilliseconds, due) }
       counters.resent += 1
       delayed.append((due, send))

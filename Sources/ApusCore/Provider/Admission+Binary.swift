@@ -47,6 +47,19 @@ extension Admission {
     _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
     token: DeviceToken, claims: TokenClaims, topic: ResolvedTopic, sender: borrowing BinarySender
   ) throws(Refusal) -> AdmittedFrame {
+    let head = try head(
+      frame, payload: payload, of: &payloads, token: token, topic: topic, sender: sender
+    ).head
+    return AdmittedFrame(head: head, claims: claims)
+  }
+
+  /// The content of a frame for that topic, and what its payload says; nil for an invalid payload, if the rules accept
+  /// any.
+  @inline(__always)
+  static func head(
+    _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
+    token: DeviceToken, topic: ResolvedTopic, sender: borrowing BinarySender
+  ) throws(Refusal) -> (head: AdmittedHead, scan: PayloadScan?) {
     let scan = try scan(
       payload, of: &payloads, sender.rules, needsAPS: topic.key.suffix != .fileProvider)
     let isBackground = scan?.onlyContentAvailable ?? false
@@ -54,7 +67,7 @@ extension Admission {
       messageID: nil, expirationSeconds: expirationSeconds(frame),
       priority: try priority(frame, isBackground: isBackground, sender.rules), pushType: nil,
       isBackground: isBackground, topic: topic, topicSuitsPushType: true, token: token)
-    return AdmittedFrame(head: head, claims: claims)
+    return (head, scan)
   }
 
   /// Unsigned seconds, so that -1 from a legacy sender is far in the future. Only an explicit 0 prevents storage:

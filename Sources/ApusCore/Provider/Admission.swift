@@ -147,6 +147,22 @@ package enum Admission {
     // The credential is valid: requests without one were rejected before.
     if claims == nil, head.token.isZero { throw Refusal(.deviceTokenOfProbe) }
     let claims = try authentic(claims, environment: connection.environment)
+    let topic = try permittedTopic(
+      head, grant: grant, connection: connection, directory: directory)
+    var addressed = claims
+    if claims.topic.app == .base { addressed.topic = topic }
+    guard addressed.topic == topic else {
+      throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic))
+    }
+    return addressed
+  }
+
+  /// Steps 10 and 11: the request's topic, if the credential allows pushes to it.
+  @inline(__always)
+  static func permittedTopic(
+    _ head: borrowing AdmittedHead, grant: Grant, connection: borrowing ProviderConnection,
+    directory: Directory
+  ) throws(Refusal) -> TopicKey {
     guard let topic = head.topic else { throw Refusal(.topicUnknown) }
     guard topic.team == grant.team else {
       throw Refusal(.topicOfOtherTeam(topic: topic.key, owner: topic.team, team: grant.team))
@@ -166,12 +182,7 @@ package enum Admission {
     if let type = head.pushType, !head.topicSuitsPushType {
       throw Refusal(.topicForOtherPushType(type))
     }
-    var addressed = claims
-    if claims.topic.app == .base { addressed.topic = topic.key }
-    guard addressed.topic == topic.key else {
-      throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic.key))
-    }
-    return addressed
+    return topic.key
   }
 
   /// BadDeviceToken also covers a token of the other environment.

@@ -75,12 +75,13 @@ final class BinaryProvider: ConnectionDriver {
     if let interception { return interception.receive(input, of: self) }
     // None of it changes meanwhile. To look at it frame by frame would retain and release what is on the way each time.
     let (sender, sealer, now) = (sender, context.sealer, Now(context))
+    let upstream = upstream
     let scratch = providers.binaryScratch
     var offset = 0
     while true {
       machine.lookAhead(input, from: offset, into: &scratch.batch)
       if scratch.batch.count > 0 {
-        take(scratch, input, at: &offset, sender, sealer, now)
+        take(scratch, input, at: &offset, sender, sealer, upstream, now)
         continue
       }
       switch machine.next(input, at: &offset, nowSeconds: now.seconds) {
@@ -89,7 +90,8 @@ final class BinaryProvider: ConnectionDriver {
       case .frame(let frame):
         do throws(Refusal) {
           let outcome = try judge(
-            frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer, now)
+            frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer, upstream,
+            now)
           decide(outcome, of: frame, nowSeconds: now.seconds)
         } catch {
           refuse(frame, token: nil, error, nowSeconds: now.seconds)
@@ -101,23 +103,28 @@ final class BinaryProvider: ConnectionDriver {
   /// Judges a frame by itself. Its bytes may lie in the machine, which is not changed meanwhile.
   private func judge(
     _ frame: BinaryFrame, _ bytes: Span<UInt8>, _ sender: borrowing BinarySender,
-    _ sealer: TokenSealer, _ now: Now
+    _ sealer: TokenSealer, _ upstream: (any UpstreamRelay)?, _ now: Now
   ) throws(Refusal) -> Outcome {
     guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
       throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
     }
     var payloads = PayloadSeries(bytes)
+    let (payload, claims) = (bytes.extracting(frame.payload), sealer.open(token))
+    if claims == nil, let upstream {
+      return try keep(
+        frame, payload: frame.payload, of: &payloads, bytes: payload, token: token, for: upstream)
+    }
     let admitted = try Admission.admit(
-      frame, payload: frame.payload, of: &payloads, token: token, claims: sealer.open(token),
-      sender: sender)
-    return pass(admitted, payload: bytes.extracting(frame.payload), now)
+      frame, payload: frame.payload, of: &payloads, token: token, claims: claims, sender: sender)
+    return pass(admitted, payload: payload, now)
   }
 
   /// Takes the frames of a batch, whose bytes begin at `offset`, up to the first that is refused: then nothing that
   /// follows counts.
   private func take(
     _ scratch: BinaryScratch, _ input: Span<UInt8>, at offset: inout Int,
-    _ sender: borrowing BinarySender, _ sealer: TokenSealer, _ now: Now
+    _ sender: borrowing BinarySender, _ sealer: TokenSealer, _ upstream: (any UpstreamRelay)?,
+    _ now: Now
   ) {
     sealer.open(scratch.batch.tokens, into: &scratch.claims)
     // As values of this function: each look into the object would retain and release what it gives.
@@ -129,6 +136,13 @@ final class BinaryProvider: ConnectionDriver {
       let payload = offset + frame.payload.lowerBound..<offset + frame.payload.upperBound
       offset += frame.byteCount
       do throws(Refusal) {
+        if claims[index] == nil, let upstream {
+          let outcome = try keep(
+            frame, payload: payload, of: &payloads, bytes: input.extracting(payload),
+            token: batch.tokens[index], for: upstream)
+          decide(outcome, of: frame, nowSeconds: now.seconds)
+          continue
+        }
         let admitted = try Admission.admit(
           frame, payload: payload, of: &payloads, token: batch.tokens[index],
           claims: claims[index], sender: sender)
@@ -149,7 +163,7 @@ final class BinaryProvider: ConnectionDriver {
   }
 
   /// The state of an admitted notification.
-  private enum Outcome {
+  enum Outcome {
     case accepted
     case undecided
     case failed(BinaryStatus)
@@ -165,14 +179,18 @@ final class BinaryProvider: ConnectionDriver {
     {
       return .accepted
     }
-    let answer = Answer(
-      worker: UInt16(context.index), connection: UInt32(connection.slot),
-      generation: connection.entry.generation, sequence: machine.nextSequence)
-    guard let verdict = providers.router.route(notification(admitted, payload), answer) else {
+    guard let verdict = providers.router.route(notification(admitted, payload), nextAnswer) else {
       return .undecided
     }
     if let rejection = verdict.rejection { shard.noteRejection(rejection.reason) }
     return Self.status(verdict.rejection).map { .failed($0) } ?? .accepted
+  }
+
+  /// Where the decision about the next frame is to go.
+  var nextAnswer: Answer {
+    Answer(
+      worker: UInt16(context.index), connection: UInt32(connection.slot),
+      generation: connection.entry.generation, sequence: machine.nextSequence)
   }
 
   private func decide(_ outcome: Outcome, of frame: BinaryFrame, nowSeconds: Int64) {
@@ -250,6 +268,7 @@ final class BinaryProvider: ConnectionDriver {
   override var wantsPause: Bool {
     machine.pendingCount >= Limits.binaryWindowFrames || context.nowSeconds < pausedUntilSeconds
       || shard.mustPause(undecided: machine.pendingCount)
+      || context.configuration.relay?.isFull == true && upstream != nil
   }
 
   // MARK: Output

@@ -79,9 +79,3 @@ extension HTTP2Provider {
     connection.markDirty()
   }
 }
-
-/// A request that waits for the store. Only its worker's thread looks into it.
-struct WaitingRequest: @unchecked Sendable {
-  let provider: HTTP2Provider
-  let request: HTTP2Request
-}

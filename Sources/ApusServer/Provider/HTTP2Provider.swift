@@ -29,7 +29,7 @@ final class HTTP2Provider: ConnectionDriver {
   /// Whether the audit log tells already that its credential was tested; see `Explanation.deviceTokenOfProbe`.
   private var hasProbed = false
   /// Requests in progress.
-  private var undecidedCount = 0
+  var undecidedCount = 0
   /// Second of the worker's clock at which something last came or went.
   private var activeSeconds: UInt64
   /// That at which a connection ends that has shown no valid credential.
@@ -172,6 +172,7 @@ final class HTTP2Provider: ConnectionDriver {
     try Admission.examineHead(content.fields, headerListTooLarge: request.headerListTooLarge)
     let grant = try authenticate(request, content, directory)
     guard !connection.isLeaving else { return session.putBack(request) }
+    if try relays(request, content, grant, directory) { return }
     let head = try Admission.examine(
       content.fields, connection: sender, directory: directory,
       bodyByteCount: request.bodyByteCount, body: request.bodyBytes)

@@ -92,6 +92,8 @@ package struct ServerConfiguration: Sendable {
   package var interceptor: (any Interceptor)?
   /// Hears of the ledger's lines as they are noted; nil: nobody.
   package var ledgerWatcher: (any LedgerWatcher)?
+  /// Sends what is for other services' devices upstream; nil: requests for such devices are rejected.
+  package var relay: (any UpstreamRelay)?
   package var log = Log()
 
   /// Those that anybody can come in by.

@@ -216,6 +216,10 @@ import ApusTrust
   /// Providers whose notifications wait for a stuck device would not notice that memory is free again.
   private func readOnAfterScarcity() {
     guard devices.takePauses() else { return }
+    readOnFromPaused()
+  }
+
+  func readOnFromPaused() {
     for connection in connections.awakeConnections where connection.isReadingPaused {
       connection.markDirty()
     }

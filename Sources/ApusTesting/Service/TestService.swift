@@ -53,6 +53,8 @@ package final class TestService: Sendable {
     package var interceptor: (any Interceptor)?
     /// Receives every line of the ledger.
     package var ledgerWatcher: (any LedgerWatcher)?
+    /// Sends what is for other services' devices upstream.
+    package var relay: (any UpstreamRelay)?
 
     package init() {}
 
@@ -102,6 +104,7 @@ package final class TestService: Sendable {
     configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
     configuration.interceptor = options.interceptor
     configuration.ledgerWatcher = options.ledgerWatcher
+    configuration.relay = options.relay
     let service = try Service(configuration, store: options.store)
     try service.start()
     listeners = service.listeners

@@ -5,6 +5,7 @@ import ApusEnrolment
 import ApusLog
 import ApusLoop
 import ApusModel
+import ApusRelay
 import ApusServer
 import ApusWire
 
@@ -90,6 +91,7 @@ struct ServeCommand {
     configuration.deviceDays = invocation.value(EnrolmentOptions.deviceDays)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
     configuration.log = Log(invocation)
+    configuration.relay = Relay(log: configuration.log)
     configuration.admin = try AdminServing(invocation).configuration()
     return configuration
   }

@@ -1,0 +1,110 @@
+import ApusClient
+package import ApusCore
+package import ApusDirectory
+package import ApusLog
+import ApusModel
+package import ApusServer
+import Synchronization
+
+/// Sends the notifications of apps that have an upstream there, over few connections: apps with the same upstream and
+/// the same credential share them.
+package final class Relay: UpstreamRelay {
+  private struct State {
+    var upstreams: [AppID: Upstream] = [:]
+    /// The bundle ids of all apps, which upstreams may rename.
+    var bundleIDs: [AppID: [UInt8]] = [:]
+    var clients: [UpstreamAccount: APNSClient] = [:]
+    /// Accounts whose client cannot be made; they are not tried again before the trust data changes.
+    var unusable: Set<UpstreamAccount> = []
+    var isStopped = false
+  }
+
+  private let state = Mutex(State())
+  private let log: Log
+
+  package init(log: Log) { self.log = log }
+
+  // MARK: Trust
+
+  package func trustReplaced(_ trust: Trust) {
+    let unused = state.withLock { state in
+      state.upstreams = trust.upstreams
+      state.bundleIDs = [:]
+      for app in trust.directory.apps where trust.upstreams[app.id] != nil {
+        state.bundleIDs[app.id] = app.bundleID
+      }
+      state.unusable = []
+      let accounts = Set(trust.upstreams.values.flatMap(UpstreamAccount.all))
+      let unused = state.clients.filter { !accounts.contains($0.key) }
+      for account in unused.keys { state.clients[account] = nil }
+      return Array(unused.values)
+    }
+    // What they are sending is still answered.
+    for client in unused { Task { await client.close() } }
+  }
+
+  // MARK: Notifications
+
+  package func forward(
+    _ notification: RelayedNotification, _ done: @escaping @Sendable (UpstreamAnswer) -> Void
+  ) {
+    guard let route = route(notification.topic.app, notification.environment) else {
+      return done(.unknown(mayHaveArrived: false))
+    }
+    route.client.relay(notification, to: route.bundleID) { [log] answer in
+      if case .rejected(let rejection) = answer, rejection.concernsCredential {
+        UpstreamObserver.report(rejection, route.account, log)
+      }
+      done(answer)
+    }
+  }
+
+  private struct Route {
+    var client: APNSClient
+    var account: UpstreamAccount
+    /// That of the app upstream.
+    var bundleID: [UInt8]
+  }
+
+  private func route(_ app: AppID, _ environment: Environment) -> Route? {
+    state.withLock { state in
+      guard !state.isStopped, let upstream = state.upstreams[app],
+        let bundleID = upstream.bundleID.map({ Array($0.utf8) }) ?? state.bundleIDs[app]
+      else { return nil }
+      let account = UpstreamAccount(upstream, environment)
+      guard let client = state.clients[account] ?? makeClient(account, &state) else { return nil }
+      return Route(client: client, account: account, bundleID: bundleID)
+    }
+  }
+
+  /// Made when it is first needed: each has a thread.
+  private func makeClient(_ account: UpstreamAccount, _ state: inout State) -> APNSClient? {
+    guard !state.unusable.contains(account) else { return nil }
+    do throws(ClientConfigurationError) {
+      let client = try APNSClient(account.configuration(UpstreamObserver(account, log)))
+      state.clients[account] = client
+      return client
+    } catch {
+      state.unusable.insert(account)
+      log(
+        .error, "upstream cannot be used", .text("upstream", "\(account.endpoint)"),
+        .text("reason", "\(error)"))
+      return nil
+    }
+  }
+
+  package func start(_ host: RelayHost) throws {}
+  package func keep(_ notification: KeptNotification) -> Bool { false }
+  package var isFull: Bool { false }
+
+  // MARK: The end
+
+  package func stop() {
+    let clients = state.withLock { state in
+      state.isStopped = true
+      defer { state.clients = [:] }
+      return Array(state.clients.values)
+    }
+    for client in clients { client.closeImmediately() }
+  }
+}

@@ -1,0 +1,126 @@
+import ApusCore
+import ApusDirectory
+import ApusHTTP2
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusTrust
+import ApusWire
+
+// Requests whose device token another service issued: forwarded to the app's upstream, and answered as upstream
+// answers. The provider shows a credential of this service; that of upstream never leaves it.
+
+extension HTTP2Provider {
+  /// Forwards a request whose device token another service issued, if its app has an upstream. False for any other
+  /// request, which is then judged as usual.
+  func relays(
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ grant: Grant,
+    _ directory: Directory
+  ) throws(Refusal) -> Bool {
+    guard !context.trust.upstreams.isEmpty, let relay = context.configuration.relay,
+      let token = Admission.tokenOfAnyService(content.fields), !isOwn(token)
+    else { return false }
+    let head = try Admission.examine(
+      content.fields, connection: sender, directory: directory,
+      bodyByteCount: request.bodyByteCount, body: request.bodyBytes,
+      substitute: DeviceToken(words: (0, 0, 0, 0)))
+    guard let app = head.topic?.key.app, context.trust.upstreams[app] != nil else { return false }
+    let notification = try Admission.relayed(
+      head, content.fields, token: token, grant: grant, connection: sender, directory: directory,
+      body: request.bodyBytes, id: context.ids.next())
+    forward(request, notification, relay)
+    return true
+  }
+
+  /// Whether this service issued the token, or a test of a credential uses it (``Explanation/deviceTokenOfProbe``).
+  private func isOwn(_ token: [UInt8]) -> Bool {
+    guard let token = DeviceToken(bytes: token.span) else { return false }
+    return token.isZero || context.sealer.open(token) != nil
+  }
+
+  private func forward(
+    _ request: HTTP2Request, _ notification: RelayedNotification, _ relay: any UpstreamRelay
+  ) {
+    undecidedCount += 1
+    let id = notification.id
+    let (loop, waiting) = (context.loop, WaitingRequest(provider: self, request: request))
+    relay.forward(notification) { answer in
+      loop.perform { waiting.provider.relayed(waiting.request, id, answer) }
+    }
+  }
+
+  /// Upstream has answered, or never will.
+  private func relayed(_ request: HTTP2Request, _ id: NotificationID, _ answer: UpstreamAnswer) {
+    undecidedCount -= 1
+    defer { session.release(request) }
+    guard !isClosed else { return }
+    switch answer {
+    case .accepted(let unique):
+      let unique = Array((unique ?? "").utf8)
+      session.accept(request, id, unique: unique.span)
+    case .rejected(let rejection): reject(request, id, rejection)
+    case .unknown(let mayHaveArrived): answerUnknown(request, id, mayHaveArrived: mayHaveArrived)
+    }
+    connection.markDirty()
+  }
+
+  private func reject(
+    _ request: HTTP2Request, _ id: NotificationID, _ rejection: UpstreamRejection
+  ) {
+    guard !rejection.concernsCredential else {
+      return answerUnavailable(request, id, afterSeconds: Limits.relayRetrySeconds)
+    }
+    session.respond(
+      request, status: rejection.status, id, retryAfterSeconds: rejection.retryAfterSeconds,
+      body: RejectionBody.bytes(of: rejection))
+    if let known = rejection.known, rejection.status < 500 { count(known) }
+  }
+
+  /// There is no answer. If the notification may have arrived, no status would be true: the stream is reset, and the
+  /// provider decides whether to risk a duplicate, as after a lost connection.
+  private func answerUnknown(
+    _ request: HTTP2Request, _ id: NotificationID, mayHaveArrived: Bool
+  ) {
+    guard mayHaveArrived else {
+      return answerUnavailable(request, id, afterSeconds: Limits.relayRetrySeconds)
+    }
+    session.reset(request, code: .internalError)
+  }
+
+  private func answerUnavailable(
+    _ request: HTTP2Request, _ id: NotificationID, afterSeconds seconds: Int
+  ) {
+    session.respond(
+      request, status: Reason.serviceUnavailable.status, id, retryAfterSeconds: seconds,
+      body: RejectionBody.bytes(of: Rejection(.serviceUnavailable)))
+  }
+}
+
+extension HTTP2ServerSession {
+  /// A rejection by upstream; with the id as the provider spelled it where it gave one, else `id`.
+  fileprivate func respond(
+    _ request: HTTP2Request, status: UInt16, _ id: NotificationID, retryAfterSeconds: Int?,
+    body: [UInt8]
+  ) {
+    let given = request.value(.apnsID)
+    let own = IDText(id)
+    respond(
+      request, status: status, .apnsID, id: given.isEmpty ? own.span : given,
+      retryAfterSeconds: retryAfterSeconds, body: body.span)
+  }
+}
+
+extension RejectionBody {
+  /// As upstream sent it.
+  fileprivate static func bytes(of rejection: UpstreamRejection) -> [UInt8] {
+    if let known = rejection.known {
+      return bytes(
+        of: Rejection(known, timestampMilliseconds: rejection.timestampMilliseconds))
+    }
+    guard !rejection.reason.isEmpty else { return [] }
+    return JSONValue.members([
+      "reason": .string(rejection.reason),
+      "timestamp": rejection.timestampMilliseconds.map { .integer($0) },
+    ]).bytes
+  }
+}
