@@ -3,6 +3,33 @@ extension Limits {
   /// The longest time in seconds that a `retry-after` from upstream is followed. A longer one is shortened: the next
   /// answer may extend it, and an absurd one must not hold an app's notifications until they expire.
   public static let upstreamRetryAfterSeconds = 3600
+
+  /// Bad tokens of an app that are reported before upstream has accepted any of its tokens. A test bench with one bad
+  /// token gets its answer, three times even; a wrong configuration costs a provider three tokens of its database.
+  public static let badTokensUnproven = 3
+  /// By how many the bad tokens that are reported may exceed the good ones since any moment. If three tokens of ten are
+  /// bad at random, one rise from 0 in 20 million gets so far; a cluster of bad ones may, and is held for a while.
+  public static let badTokensMargin = 20
+  /// Answers after the operator's confirmation during which every bad token is reported: an old database may have
+  /// hundreds of bad ones in a row.
+  public static let badTokensConfirmed = 1000
+
+  /// Seconds for which resends are recognised after an error packet. Senders resend at once, or when they next run
+  /// their queue; pushes that recur with the same content mostly do so less often.
+  public static let rememberedSeconds: Int64 = 600
+  /// Notifications after a refused one that are remembered: as many as a connection may have undecided, with those of
+  /// one more read.
+  public static let rememberedPerSequence = 2 * binaryWindowFrames
+  /// Sequences of one sender: as many of its connections may fail at a time.
+  public static let rememberedSequencesPerSender = 16
+  /// Notifications in all sequences of all senders, of 32 bytes each.
+  public static let rememberedNotifications = 65_536
+
+  /// Seconds for which a token that upstream declared dead is not sent there again: providers are to read the feedback
+  /// list once a day ("Binary Provider API", The Feedback Service).
+  public static let deadUpstreamSeconds: Int64 = 86_400
+  /// Such tokens, of some 100 bytes each in memory.
+  public static let deadUpstreamTokens = 262_144
   /// Seconds after which a provider is asked to send again what upstream cannot take now.
   public static let relayRetrySeconds = 10
   /// Seconds for which upstream is waited for on behalf of a provider, before it is told that there is no answer.
@@ -14,4 +41,6 @@ extension Limits {
   public static let relayWindow = 4000
   /// The longest time in seconds between attempts where upstream names none.
   public static let relayLongestPauseSeconds = 60
+  /// Notifications that wait for the relay's thread. A worker's connections together read far less in a turn.
+  public static let relayInboxCapacity = 65_536
 }
