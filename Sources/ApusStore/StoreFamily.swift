@@ -14,6 +14,8 @@ package enum StoreFamily: UInt8, Sendable, CaseIterable, Hashable {
   case ledger = 4
   /// Channels. Keys and values: `ChannelRecord`.
   case channels = 5
+  /// What goes upstream. Keys and values: `RelayRecord`.
+  case relay = 6
 
   /// The name of the family in the engine.
   package var name: StaticString {
@@ -24,6 +26,7 @@ package enum StoreFamily: UInt8, Sendable, CaseIterable, Hashable {
     case .feedback: "feedback"
     case .ledger: "ledger"
     case .channels: "channels"
+    case .relay: "relay"
     }
   }
 }

@@ -88,6 +88,34 @@ struct DirectoryFormatTests {
     #expect(try other.migrate() == 1)
   }
 
+  @Test("A store of version 0.1 gets the tables that were added since, and they are examined")
+  func laterTables() async throws {
+    let data = try version01()
+    let token = RelayedToken(
+      app: AppID(1), environment: .production, digest: RelayDigest(high: 1, low: 2))
+    let dead = DeadTokenRecord(token: token, sinceMilliseconds: 3, notedSeconds: 4)
+    let store = try RocksStore(path: data.storePath)
+    #expect(await put(store, DeadTokenRecord.key(of: token), dead.encoded().span.copied()) == nil)
+    store.close()
+    #expect(StoreCheck.findings(data).map(\.text) == ["intact, with 2 notifications and 1 device"])
+    let again = try RocksStore(path: data.storePath)
+    #expect(await put(again, DeadTokenRecord.key(of: token), [1]) == nil)
+    again.close()
+    let finding = StoreCheck.findings(data).first
+    #expect(finding?.state == .bad)
+    #expect(finding?.text.hasPrefix("1 row of relay cannot be read") == true, "\(finding as Any)")
+  }
+
+  private func put(
+    _ store: RocksStore, _ key: InlineArray<22, UInt8>, _ value: [UInt8]
+  ) async -> StoreError? {
+    await withCheckedContinuation { continuation in
+      var group = store.makeGroup()
+      group.put(.relay, key: key.span, value: value.span)
+      store.commit(group) { continuation.resume(returning: $0) }
+    }
+  }
+
   @Test("A migration does not hide that a folder of revocation lists is missing")
   func missingLists() throws {
     let directory = try TestDirectory()

@@ -18,8 +18,7 @@ import ApusModel
 ///
 /// The alarm ends in one of three ways: the operator confirms that the tokens are bad; the operator changes the
 /// configuration; or good tokens bring the balance to 0, as after a cluster of really bad ones. Only the first reports
-/// held tokens. After the others they are sent again, because nobody knows whether they were bad: if so, upstream says
-/// it again.
+/// held tokens. After the others they are sent again, because they may be good: of a bad one, upstream says so again.
 ///
 /// Three small numbers. Only `isRaised` is worth storing: after a start the other tokens prove themselves again.
 package struct ConfigurationAlarm: Sendable, Hashable {

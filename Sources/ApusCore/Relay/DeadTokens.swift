@@ -35,8 +35,8 @@ package struct DeadTokens: Sendable {
   /// Upstream declared the token dead, since that Unix time. The day begins at `notedSeconds`; for a token that is in
   /// the table already, because several pushes to it were on their way, it began with the first answer.
   ///
-  /// Call ``removeExpired(nowSeconds:)`` first. Also restores the rows of the store, in any order: the bound then
-  /// removes some other than the oldest.
+  /// Call ``removeExpired(nowSeconds:)`` first. Also restores the rows of the store: their order then counts instead of
+  /// their age, so some leave the table up to a day late, without being kept back for longer.
   ///
   /// - Returns: The token that made room: the caller deletes its row.
   package mutating func note(

@@ -19,8 +19,8 @@ package import ApusModel
 /// the sequence is free for the next connection, also when a connection ends half-way. An error packet on the
 /// connection itself makes one new sequence: of what followed on it, and of what was left of the old one.
 ///
-/// **What stays ambiguous.** A push with the same token, payload and expiration that is the first of a new connection
-/// within ten minutes is taken for the resend if the sender has not sent one; its devices have then got one
+/// **What stays ambiguous.** If a sender never resends, a push of the next ten minutes with the token, payload and
+/// expiration of an expected one is taken for the resend if it is the first of a connection: its device gets one
 /// notification instead of two. Duplicates remain if a sender spreads its resends over several connections or mixes
 /// them with other notifications, resends on a connection that was already in use, computes a new expiration, waits for
 /// more than ten minutes, or resends more than is remembered.
@@ -31,7 +31,8 @@ package import ApusModel
 ///
 /// **Rows.** The caller writes the rows of a new sequence (``forEachRow(of:_:)``) with the group that makes its
 /// notifications durable, deletes the row of each match, and after each verb all rows of those sequences that
-/// ``nextForgotten()`` names. After a start it restores the rows in the order of their keys.
+/// ``nextForgotten()`` names. After a start it restores the rows in the order of their keys. If a crash comes before a
+/// row is deleted, its notification is expected once more.
 package struct RememberedSequences: Sendable {
   /// A notification that was accepted after the refused one.
   package struct Entry: Sendable, Hashable {

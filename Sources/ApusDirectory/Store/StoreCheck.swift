@@ -88,6 +88,7 @@ package enum StoreCheck {
           _ = try FeedbackRecord.decode(tokenValue: value)
         }
       case .channels: try ChannelRecord.examine(key: key, value: value)
+      case .relay: try RelayRecord.examine(key: key, value: value)
       case .meta, .ledger: break
       }
       return nil

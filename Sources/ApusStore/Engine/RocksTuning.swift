@@ -91,6 +91,8 @@ struct RocksTuning {
         made, rocksdb_slicetransform_create_fixed_prefix(Self.mailboxPrefixBytes))
       unsafe rocksdb_block_based_options_set_whole_key_filtering(table, 0)
       unsafe rocksdb_options_set_memtable_prefix_bloom_size_ratio(made, 0.02)
+    }
+    if family == .mailbox || family == .relay {
       // Rows are short-lived: a file in which half of 4,096 neighbouring rows are removals is merged early.
       unsafe rocksdb_options_add_compact_on_deletion_collector_factory(made, 4096, 2048)
     }
@@ -111,7 +113,7 @@ struct RocksTuning {
       switch family {
       case .mailbox: "periodic_compaction_seconds=\(options.mailboxRewriteSeconds)"
       case .ledger: "ttl=\(options.ledgerSeconds)"
-      case .devices, .meta, .feedback, .channels: nil
+      case .devices, .meta, .feedback, .channels, .relay: nil
       }
     return unsafe age.flatMap { unsafe with($0, made) } ?? made
   }

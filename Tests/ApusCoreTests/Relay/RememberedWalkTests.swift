@@ -9,7 +9,7 @@ struct RememberedWalkTests {
     "Through errors, broken connections and restarts, each notification goes upstream once",
     arguments: 0..<200 as Range<UInt64>)
   func walk(seed: UInt64) {
-    var world = World(seed: seed)
+    var world = ResendWorld(seed: seed)
     for _ in 0..<600 where world.fault == nil { world.step() }
     world.finish()
     #expect(world.fault == nil, "seed \(seed)")
@@ -21,7 +21,7 @@ struct RememberedWalkTests {
   func covered() {
     var (suppressed, restored) = (0, 0)
     for seed in 0..<20 as Range<UInt64> {
-      var world = World(seed: seed)
+      var world = ResendWorld(seed: seed)
       for _ in 0..<600 { world.step() }
       suppressed += world.suppressedCount
       restored += world.restoredCount
@@ -32,7 +32,7 @@ struct RememberedWalkTests {
 }
 
 /// Senders with several connections each, a service that learns late what is bad, and the rows of its store.
-private struct World {
+private struct ResendWorld {
   private struct Sent {
     var number: UInt64
     var original: NotificationID
