@@ -369,7 +369,8 @@ package enum ApusOptions {
       LogOptions.counts.description,
       LogOptions.export.description,
       LogOptions.by.description,
-    ] + DevOptions.all + FeedbackOptions.all + TrustOptions.all + AdminOptions.all + [
+    ] + DevOptions.all + FeedbackOptions.all + TrustOptions.all + UpstreamOptions.all
+    + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,
     ]
