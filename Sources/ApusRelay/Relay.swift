@@ -115,6 +115,10 @@ package final class Relay: UpstreamRelay {
     spool.withLock { $0 }?.keep(notification) ?? false
   }
 
+  package func settled(_ refusal: RelayRefusal, isReported: Bool) {
+    spool.withLock { $0 }?.settled(refusal, isReported: isReported)
+  }
+
   /// Calls `done` with figures of all apps that have something in the spool, on a thread of the relay.
   package func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void) {
     if let spool = spool.withLock({ $0 }) { spool.report(done) } else { done([]) }

@@ -15,17 +15,17 @@ extension Spool {
     switch verdict {
     case .accepted:
       noteGood(topic)
+      noteAnswered(spooled)
     case .dead(let since):
       noteGood(topic)
       let since = since ?? loop.wallMilliseconds
       note(spooled, deadSinceMilliseconds: since)
       list(spooled, deadSinceMilliseconds: since)
+      noteAnswered(spooled)
     case .badToken:
-      guard report(order, spooled) else { return }
-    case .refused(let status):
-      log(
-        .info, "upstream rejected a notification",
-        .text("id", spooled.notification.id.text), .text("status", status.text.description))
+      if isReportable(order, spooled) { refuse(order, spooled, .invalidToken) }
+      return
+    case .refused(let status): return refuse(order, spooled, status)
     case .misconfigured, .later, .again: return
     }
     end(order, spooled)
@@ -54,14 +54,41 @@ extension Spool {
     if lanes[topic]?.alarm.noteGood() == true { sendDoubted(topic) }
   }
 
-  /// Lists a bad token; false if the configuration is in doubt, so that nobody is told.
-  private func report(_ order: UInt64, _ spooled: SpooledNotification) -> Bool {
+  /// The sender needs not remember it any more.
+  private func noteAnswered(_ spooled: SpooledNotification) {
+    if let answer = spooled.answer { decisions.add(Verdict(answer: answer, notice: .answered)) }
+  }
+
+  /// Tells the sender of a rejection, if it is connected; `settle` follows.
+  private func refuse(_ order: UInt64, _ spooled: SpooledNotification, _ status: BinaryStatus) {
+    let notification = spooled.notification
+    log(
+      .info, "upstream rejected a notification", .text("id", notification.id.text),
+      .text("status", status.text.description))
+    let refusal = RelayRefusal(
+      answer: spooled.answer ?? Answer(worker: .max, slot: 0, generation: 0), id: notification.id,
+      status: status, topic: notification.topic, environment: notification.environment,
+      order: order)
+    guard spooled.answer != nil else { return settle(refusal, isReported: false) }
+    host.refuse(Int(refusal.answer.worker), refusal)
+  }
+
+  /// A refusal is reported, or cannot be: then the feedback list has a bad token.
+  func settle(_ refusal: RelayRefusal, isReported: Bool) {
+    let topic = RelayTopic(app: refusal.topic.app, environment: refusal.environment)
+    guard let spooled = lanes[topic]?.contents[refusal.order] else { return }
+    if !isReported, refusal.status == .invalidToken {
+      list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
+    }
+    end(refusal.order, spooled)
+  }
+
+  /// Whether a bad token is reported: not if the configuration is in doubt.
+  private func isReportable(_ order: UInt64, _ spooled: SpooledNotification) -> Bool {
     let topic = spooled.topic
     guard let ruling = lanes[topic]?.alarm.noteBad() else { return false }
     switch ruling {
-    case .report:
-      list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
-      return true
+    case .report: return true
     case .raise:
       log(
         .error, "upstream takes most device tokens for bad: check environment and topic",

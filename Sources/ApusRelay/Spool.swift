@@ -46,7 +46,7 @@ import Synchronization
   /// Topics whose totals are to be written.
   private var changed: Set<RelayTopic> = []
   private var endingsDueMilliseconds = UInt64.max
-  private var decisions = DecisionBatch()
+  var decisions = DecisionBatch()
   /// Those of a lower order were accepted before the service was started, and may have been sent then.
   let startOrder: UInt64
 
@@ -83,7 +83,7 @@ import Synchronization
 
   // MARK: The service's side, on any thread
 
-  /// Goes on with what the store has.
+  /// Starts to send what the store has.
   func start() {
     loop.onTurnEnd = { [unowned self] in endTurn() }
     loop.perform { [unowned self] in
@@ -101,6 +101,11 @@ import Synchronization
 
   /// Whether providers must wait.
   var isFull: Bool { isFullNow.load(ordering: .relaxed) }
+
+  /// A worker has dealt with a refusal.
+  func settled(_ refusal: RelayRefusal, isReported: Bool) {
+    loop.perform { [unowned self] in settle(refusal, isReported: isReported) }
+  }
 
   /// The upstreams of these apps have changed: what was held because of the old ones is tried at once.
   func upstreamsChanged(_ apps: Set<AppID>) {
@@ -146,22 +151,31 @@ import Synchronization
 
   private func take(_ kept: KeptNotification) {
     guard let order = host.order.next() else {
-      return decisions.add(Verdict(answer: kept.answer, rejection: Rejection(.serviceUnavailable)))
+      return answer(kept.waiter, isKept: false)
     }
     var spooled = SpooledNotification(
       notification: kept.notification, acceptedMilliseconds: kept.acceptedMilliseconds,
-      interface: kept.interface, byteCount: 0, mayHaveArrived: false)
+      answer: kept.waiter.frame, byteCount: 0, mayHaveArrived: false)
     spooled.byteCount = rows.put(order, spooled)
     change(spooled.topic) { $0.totals.add(spooled.byteCount) }
     totalBytes += spooled.byteCount
-    unwritten.append(Unwritten(order: order, spooled: spooled, answer: kept.answer))
+    unwritten.append(Unwritten(order: order, spooled: spooled, waiter: kept.waiter))
+  }
+
+  private func answer(_ waiter: KeptNotification.Waiter, isKept: Bool) {
+    switch waiter {
+    case .frame(let answer):
+      decisions.add(
+        Verdict(answer: answer, rejection: isKept ? nil : Rejection(.serviceUnavailable)))
+    case .request(let done): done(isKept)
+    }
   }
 
   /// Notifications whose rows are being written, and who waits for that.
   private struct Unwritten: Sendable {
     var order: UInt64
     var spooled: SpooledNotification
-    var answer: Answer
+    var waiter: KeptNotification.Waiter
   }
 
   private func change(_ topic: RelayTopic, _ body: (inout SpoolLane) -> Void) {
@@ -178,11 +192,11 @@ import Synchronization
         lanes[one.spooled.topic]?.contents[one.order] = one.spooled
       }
       due.insert(one.spooled.topic)
-      decisions.add(Verdict(answer: one.answer, rejection: nil))
+      answer(one.waiter, isKept: true)
     }
   }
 
-  /// Whether the rows are on disk is not known: they go with the next group, since their providers will send them again.
+  /// Whether the rows are on disk is not known: they go with the next group, since their providers send them again.
   private func notWritten(_ batch: [Unwritten], _ error: StoreError) {
     log.limited(.error, .groupRefused, atMilliseconds: loop.nowMilliseconds) {
       [.text("reason", "\(error)")]
@@ -191,7 +205,7 @@ import Synchronization
       rows.remove(one.order, one.spooled.topic)
       change(one.spooled.topic) { $0.totals.remove(one.spooled.byteCount) }
       totalBytes -= one.spooled.byteCount
-      decisions.add(Verdict(answer: one.answer, rejection: Rejection(.serviceUnavailable)))
+      answer(one.waiter, isKept: false)
     }
     watchFullness()
   }
@@ -264,7 +278,9 @@ import Synchronization
       let found = try rows.read(topic, after: order, count: count)
       for (order, spooled) in found {
         lanes[topic]?.contents[order] = spooled
-        if order < startOrder { lanes[topic]?.contents[order]?.mayHaveArrived = true }
+        guard order < startOrder else { continue }
+        lanes[topic]?.contents[order]?.mayHaveArrived = true
+        lanes[topic]?.contents[order]?.answer = nil
       }
       lanes[topic]?.machine.read(found.map(\.order), isEnd: found.count < count)
     } catch {
@@ -349,7 +365,6 @@ import Synchronization
     for topic in changed {
       guard let totals = lanes[topic]?.totals else { continue }
       rows.put(totals, of: topic)
-      if totals.count == 0, lanes[topic]?.machine.count == 0 { lanes[topic] = nil }
     }
     changed.removeAll(keepingCapacity: true)
     let batch = unwritten
@@ -360,5 +375,11 @@ import Synchronization
   private func setTimer(_ now: UInt64) {
     guard dueMilliseconds < .max else { return }
     timer?.start(afterMilliseconds: dueMilliseconds > now ? dueMilliseconds - now : 0)
+  }
+}
+
+extension KeptNotification.Waiter {
+  fileprivate var frame: Answer? {
+    if case .frame(let answer) = self { answer } else { nil }
   }
 }

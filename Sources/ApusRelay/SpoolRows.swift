@@ -32,7 +32,8 @@ struct SpoolRows: ~Copyable {
         id: notification.id, acceptedMilliseconds: spooled.acceptedMilliseconds,
         expirationSeconds: notification.expirationSeconds, priority: notification.priority,
         pushType: notification.pushType, suffix: notification.topic.suffix,
-        interface: spooled.interface),
+        interface: spooled.answer == nil ? .http2 : .binary,
+        origin: spooled.answer.map(RelayedRecord.Origin.init)),
       deviceToken: notification.token.span, collapseID: notification.collapseID.span,
       payload: notification.payload.span, into: &value)
     let key = Self.key(order, spooled.topic)
@@ -156,7 +157,7 @@ struct SpoolRows: ~Copyable {
         expirationSeconds: fields.expirationSeconds,
         collapseID: value.extracting(record.collapseID).copied(),
         payload: value.extracting(record.payload).copied()),
-      acceptedMilliseconds: fields.acceptedMilliseconds, interface: fields.interface,
+      acceptedMilliseconds: fields.acceptedMilliseconds, answer: fields.origin.map(Answer.init),
       byteCount: keyByteCount + value.count, mayHaveArrived: false)
   }
 }
@@ -172,5 +173,21 @@ extension RelayedToken {
     let words = SHA256Digest(of: bytes.span).words
     self.init(
       app: app, environment: environment, digest: RelayDigest(high: words.0, low: words.1))
+  }
+}
+
+extension RelayedRecord.Origin {
+  fileprivate init(_ answer: Answer) {
+    self.init(
+      worker: answer.worker, slot: answer.slot, generation: answer.generation,
+      sequence: answer.sequence)
+  }
+}
+
+extension Answer {
+  fileprivate init(_ origin: RelayedRecord.Origin) {
+    self.init(
+      worker: origin.worker, connection: origin.slot, generation: origin.generation,
+      sequence: origin.sequence)
   }
 }

@@ -12,7 +12,8 @@ struct SpooledNotification: Sendable {
   var notification: RelayedNotification
   /// Unix milliseconds.
   var acceptedMilliseconds: Int64
-  var interface: ProviderInterface
+  /// The frame that it came with, while its sender may be connected.
+  var answer: Answer?
   /// Of its row in the store.
   var byteCount: Int
   /// Whether it was sent upstream before, without an answer: now, or before the service was started.

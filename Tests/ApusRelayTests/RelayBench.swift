@@ -76,8 +76,8 @@ final class RelayBench {
   }
 
   /// Sends a frame that has an identifier on a connection of its own, and waits until it is accepted.
-  func accept(_ frame: [UInt8]) throws {
-    let sender = try sender(confirms: true)
+  func accept(_ frame: [UInt8], _ identity: TLSIdentity? = nil) throws {
+    let sender = try sender(confirms: true, identity)
     try sender.send(frame)
     guard let packet = try sender.packet(), packet[1] == 0 else {
       throw RawFault.unexpected("the frame was not accepted")

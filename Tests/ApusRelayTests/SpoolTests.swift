@@ -84,10 +84,12 @@ struct SpoolTests {
     try own.enable(TestDirectory.topic)
     let ownToken = try LegacyFrame.bytes(own.token())
     let (device, token) = try bench.device()
+    let other = LegacyFrame.token(0xa5)
+    bench.script.answer(other.text, .respond(.init(status: 200, reason: "")))
     let sender = try bench.sender(confirms: true)
     try sender.send(
       LegacyFrame.framed(1, LegacyFrame.bytes(token)),
-      LegacyFrame.framed(2, ownToken), LegacyFrame.framed(3, LegacyFrame.token(0xa5).bytes))
+      LegacyFrame.framed(2, ownToken), LegacyFrame.framed(3, other.bytes))
     #expect(try own.client.expect(0x0a)[3] == TestService.payload)
     #expect(try device.client.expect(0x0a)[3] == TestService.payload)
     for identifier: UInt32 in 1...3 {
@@ -159,14 +161,6 @@ struct SpoolTests {
     #expect(bench.script.requests(text).count == 1)
   }
 
-  @Test("A bad token is in the feedback list")
-  func bad() throws {
-    let (bytes, _) = LegacyFrame.token(0xb4)
-    try bench.accept(LegacyFrame.framed(1, bytes))
-    try bench.drain()
-    #expect(try bench.feedback(count: 1).map(\.token) == [bytes])
-  }
-
   @Test("If most tokens are bad, nobody is told, and a changed configuration sends them again")
   func wrongConfiguration() throws {
     let tokens = (0..<8).map { LegacyFrame.token(0xc0 + $0) }
@@ -174,11 +168,17 @@ struct SpoolTests {
       bench.script.answer(
         token.text, .respond(.init(status: 400, reason: "BadDeviceToken")),
         .respond(.init(status: 200, reason: "")))
-      try bench.accept(LegacyFrame.framed(UInt32(number), token.bytes))
+      let frame = LegacyFrame.framed(UInt32(number), token.bytes)
+      if number >= 3 {
+        try bench.accept(frame)
+        continue
+      }
+      let sender = try bench.sender()
+      try sender.send(frame)
+      #expect(try sender.end().bytes == [8, 8] + bigEndian(UInt32(number)))
     }
     try waitFor { bench.figures().first?.doubtedCount == 5 }
     #expect(bench.figures().first?.count == 5)
-    #expect(try bench.feedback(count: 3).count == 3)
     #expect(bench.logged("upstream takes most device tokens for bad"))
     try bench.edit("upstream-topic", to: TestDirectory.topic)
     try bench.drain()
@@ -208,6 +208,36 @@ struct SpoolTests {
     bench.script.answer(text, .respond(.init(status: 429, reason: "TooManyRequests")))
     try bench.accept(LegacyFrame.framed(1, bytes, expiration: 0))
     _ = try request(text)
+  }
+
+  @Test(
+    "A request on the HTTP/2 interface is kept if the app says so, and upstream cannot take it now",
+    arguments: [
+      PlannedFault.Answer(status: 503, reason: "ServiceUnavailable", retryAfterSeconds: 1),
+      PlannedFault.Answer(status: 429, reason: "TooManyRequests"),
+      PlannedFault.Answer(status: 403, reason: "InvalidProviderToken"),
+    ])
+  func request(answer: PlannedFault.Answer) throws {
+    try bench.edit("upstream-spool", to: "on")
+    let (_, text) = LegacyFrame.token(0xb9)
+    bench.script.answer(text, .respond(answer), .respond(.init(status: 200, reason: "")))
+    let id = "a1b2c3d4-e5f6-0718-293a-4b5c6d7e8f90"
+    let headers = try bench.push(to: text).setting("apns-id", id)
+    let response = try bench.gateway.provider().exchange(headers, body: TestService.payload)
+    #expect(response.status == 200)
+    #expect(response["apns-id"] == id)
+    try bench.drain()
+    #expect(bench.script.requests(text).map { fields($0)["apns-id"] } == [id, id])
+  }
+
+  @Test("What upstream rejects for good passes through all the same")
+  func rejectedRequest() throws {
+    try bench.edit("upstream-spool", to: "on")
+    let (_, text) = LegacyFrame.token(0xba)
+    let response = try bench.gateway.provider().exchange(
+      bench.push(to: text), body: TestService.payload)
+    #expect(response.status == 400)
+    #expect(bench.figures().allSatisfy { $0.count == 0 })
   }
 
   @Test("When the spool is full, senders wait, and nothing is lost")

@@ -1,7 +1,7 @@
 package import ApusCore
 import ApusTrust
 
-/// What becomes of a part that may be missing.
+/// The change of a part that may be missing.
 package enum Edit<Value: Sendable>: Sendable {
   case set(Value)
   case remove
