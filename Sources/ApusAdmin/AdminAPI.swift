@@ -116,6 +116,8 @@ struct AdminAPI: WebHandler {
     case .channel: return try AdminChannels(view, input).one()
     case .createChannel: return try AdminChannels(view, input).create()
     case .deleteChannel: return try AdminChannels(view, input).delete()
+    case .relay: return try AdminRelay(view, input).show()
+    case .commandRelay: return try AdminRelay(view, input).command()
     case .testWebhook: return try AdminWebhooks(view, input).test()
     default:
       if let loss = view.identity.loss { throw AdminProblem(.unavailable, loss) }

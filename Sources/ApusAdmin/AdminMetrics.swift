@@ -8,8 +8,8 @@ import ApusWebhooks
 
 /// What Prometheus reads: its text format, version 0.0.4.
 struct AdminMetrics {
-  private let view: ServiceView
-  private var writer = MetricsWriter()
+  let view: ServiceView
+  var writer = MetricsWriter()
 
   init(_ view: ServiceView) { self.view = view }
 
@@ -57,6 +57,7 @@ struct AdminMetrics {
     writeLog()
     writeDeadTokenPushes()
     writeChannels()
+    writeRelay()
     writeWebhooks()
     writeJobs()
     writeCertificates()

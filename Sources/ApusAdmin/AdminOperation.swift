@@ -42,6 +42,8 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case createChannel
   case channel
   case deleteChannel
+  case relay
+  case commandRelay
   case listCodes
   case makeCode
   case withdrawCode
@@ -107,6 +109,8 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .createChannel: Route("POST", "/v1/channels", .operate)
     case .channel: Route("GET", "/v1/channels/{channel}", .read)
     case .deleteChannel: Route("DELETE", "/v1/channels/{channel}", .operate)
+    case .relay: Route("GET", "/v1/relay", .read)
+    case .commandRelay: Route("POST", "/v1/relay/{topic}", .operate)
     case .retireDevice: Route("POST", "/v1/devices/{device}/retire", .operate)
     case .listCodes: Route("GET", "/v1/codes", .read)
     case .makeCode: Route("POST", "/v1/codes", .operate)

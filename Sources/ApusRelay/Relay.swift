@@ -2,7 +2,7 @@ import ApusClient
 package import ApusCore
 package import ApusDirectory
 package import ApusLog
-import ApusModel
+package import ApusModel
 package import ApusServer
 import Synchronization
 
@@ -122,6 +122,10 @@ package final class Relay: UpstreamRelay {
   /// Calls `done` with figures of all apps that have something in the spool, on a thread of the relay.
   package func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void) {
     if let spool = spool.withLock({ $0 }) { spool.report(done) } else { done([]) }
+  }
+
+  package func obey(_ command: RelayCommand, _ app: AppID) {
+    spool.withLock { $0 }?.obey(command, app)
   }
 
   package var isFull: Bool { spool.withLock { $0 }?.isFull ?? false }

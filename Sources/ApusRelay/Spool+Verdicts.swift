@@ -15,20 +15,39 @@ extension Spool {
     switch verdict {
     case .accepted:
       noteGood(topic)
-      noteAnswered(spooled)
+      end(order, spooled, \.accepted)
     case .dead(let since):
       noteGood(topic)
       let since = since ?? loop.wallMilliseconds
       note(spooled, deadSinceMilliseconds: since)
       list(spooled, deadSinceMilliseconds: since)
-      noteAnswered(spooled)
+      end(order, spooled, \.dead)
     case .badToken:
       if isReportable(order, spooled) { refuse(order, spooled, .invalidToken) }
-      return
-    case .refused(let status): return refuse(order, spooled, status)
+    case .refused(let status): refuse(order, spooled, status)
     case .misconfigured, .later, .again: return
     }
-    end(order, spooled)
+  }
+
+  /// Carries out a command of the operator.
+  func obey(_ command: RelayCommand, _ topic: RelayTopic) {
+    switch command {
+    case .pause: lanes[topic]?.machine.pause()
+    case .resume: lanes[topic]?.machine.resume()
+    case .flush: lanes[topic]?.machine.flush()
+    case .confirm: if lanes[topic]?.alarm.confirm() == true { reportDoubted(topic) }
+    }
+  }
+
+  /// The operator says that the held tokens are bad: they go to the feedback list.
+  private func reportDoubted(_ topic: RelayTopic) {
+    guard let doubted = lanes[topic]?.doubted else { return }
+    lanes[topic]?.doubted = []
+    for order in doubted {
+      guard let spooled = try? rows.read(topic, order) else { continue }
+      list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
+      end(order, spooled, \.rejected)
+    }
   }
 
   /// Keeps further notifications for the token back, for a day.
@@ -54,8 +73,8 @@ extension Spool {
     if lanes[topic]?.alarm.noteGood() == true { sendDoubted(topic) }
   }
 
-  /// The sender needs not remember it any more.
-  private func noteAnswered(_ spooled: SpooledNotification) {
+  /// The connection that it came on need not know it any more.
+  func noteAnswered(_ spooled: SpooledNotification) {
     if let answer = spooled.answer { decisions.add(Verdict(answer: answer, notice: .answered)) }
   }
 
@@ -80,7 +99,7 @@ extension Spool {
     if !isReported, refusal.status == .invalidToken {
       list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
     }
-    end(refusal.order, spooled)
+    end(refusal.order, spooled, \.rejected)
   }
 
   /// Whether a bad token is reported: not if the configuration is in doubt.
@@ -95,6 +114,8 @@ extension Spool {
         .number("app", Int64(topic.app.rawValue)), .text("environment", topic.environment.name))
     case .hold: break
     }
+    // Its sender may be gone when it is known whose fault it is: then the feedback list will have the token.
+    noteAnswered(spooled)
     lanes[topic]?.contents[order] = nil
     lanes[topic]?.doubted.append(order)
     return false

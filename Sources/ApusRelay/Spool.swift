@@ -120,14 +120,15 @@ import Synchronization
 
   /// Calls `done` with figures, on the spool's thread.
   func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void) {
+    loop.perform { [unowned self] in done(lanes.map { $1.figures(of: $0) }) }
+  }
+
+  func obey(_ command: RelayCommand, _ app: AppID) {
     loop.perform { [unowned self] in
-      done(
-        lanes.map { topic, lane in
-          RelayFigures(
-            app: topic.app, environment: topic.environment, count: lane.totals.count,
-            byteCount: lane.totals.byteCount, doubtedCount: lane.doubted.count,
-            hold: lane.machine.hold)
-        })
+      for topic in lanes.keys where topic.app == app {
+        obey(command, topic)
+        due.insert(topic)
+      }
     }
   }
 
@@ -202,6 +203,7 @@ import Synchronization
       [.text("reason", "\(error)")]
     }
     for one in batch {
+      host.lost(one.spooled.notification.id)
       rows.remove(one.order, one.spooled.topic)
       change(one.spooled.topic) { $0.totals.remove(one.spooled.byteCount) }
       totalBytes -= one.spooled.byteCount
@@ -258,8 +260,9 @@ import Synchronization
       !isDead(spooled)
     else {
       _ = lanes[topic]?.machine.answered(order, nil, nowMilliseconds: now, entropy: 0)
-      return end(order, spooled)
+      return end(order, spooled, isDead(spooled) ? \.dead : \.expired)
     }
+    if spooled.mayHaveArrived { lanes[topic]?.ended.repeated += 1 }
     spooled.wasSent = true
     lanes[topic]?.contents[order] = spooled
     sending(spooled.notification) { [answers] answer in
@@ -269,6 +272,7 @@ import Synchronization
 
   /// Whether upstream has declared its token dead within a day; asking again would not help its reputation.
   private func isDead(_ spooled: SpooledNotification) -> Bool {
+    guard deadTokens.count > 0 else { return false }
     let token = RelayedToken(spooled.notification)
     return deadTokens.sinceMilliseconds(of: token, nowSeconds: loop.wallMilliseconds / 1000) != nil
   }
@@ -317,11 +321,16 @@ import Synchronization
   }
 
   /// It is over: nothing of it stays.
-  func end(_ order: UInt64, _ spooled: SpooledNotification) {
+  func end(
+    _ order: UInt64, _ spooled: SpooledNotification,
+    _ how: WritableKeyPath<RelayEndings, UInt64>
+  ) {
+    noteAnswered(spooled)
     rows.remove(order, spooled.topic)
     change(spooled.topic) { lane in
       lane.contents[order] = nil
       lane.totals.remove(spooled.byteCount)
+      lane.ended[keyPath: how] += 1
     }
     totalBytes -= spooled.byteCount
   }
@@ -333,7 +342,7 @@ import Synchronization
         lanes[topic]?.over(
           nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds) ?? [:]
       for order in lanes[topic]?.machine.drop(Set(over.keys)) ?? [] {
-        if let spooled = over[order] { end(order, spooled) }
+        if let spooled = over[order] { end(order, spooled, \.expired) }
       }
     }
     while let token = deadTokens.removeExpired(nowSeconds: loop.wallMilliseconds / 1000) {

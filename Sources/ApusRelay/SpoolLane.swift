@@ -10,6 +10,7 @@ struct SpoolLane {
   /// Those whose tokens upstream takes for bad, while the configuration is in doubt.
   var doubted: [UInt64] = []
   var totals: SpoolTotals
+  var ended = RelayEndings()
 
   /// - Parameter totals: What the store has.
   init(_ totals: SpoolTotals) {
@@ -22,5 +23,13 @@ struct SpoolLane {
     contents.filter {
       $0.value.isOver(nowMilliseconds: nowMilliseconds, ageSeconds: ageSeconds)
     }
+  }
+
+  func figures(of topic: RelayTopic) -> RelayFigures {
+    var figures = RelayFigures(app: topic.app, environment: topic.environment)
+    (figures.count, figures.byteCount) = (totals.count, totals.byteCount)
+    (figures.doubtedCount, figures.hold) = (doubted.count, machine.hold)
+    figures.ended = ended
+    return figures
   }
 }

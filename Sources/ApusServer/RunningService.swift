@@ -7,6 +7,7 @@ import ApusJobs
 import ApusLoop
 import ApusModel
 import ApusStore
+import ApusThread
 import ApusWebhooks
 
 /// A service's workers, as its administration sees them.
@@ -67,6 +68,15 @@ struct RunningService: AdministeredService, GroupPushing {
     guard let worker = workers.first else { return }
     worker.loop.perform { worker.send(push, done) }
   }
+
+  func relayFigures() -> [RelayFigures] {
+    guard let relay = configuration.relay else { return [] }
+    let found = Monitor<[RelayFigures]?>(nil)
+    relay.report { figures in found.notify { $0 = figures } }
+    return found.take()
+  }
+
+  func relay(_ command: RelayCommand, _ app: AppID) { configuration.relay?.obey(command, app) }
 
   private var register: ChannelRegister? { workers.first?.context.shared.channels }
 

@@ -19,6 +19,7 @@ extension Service {
           }
           worker.loop.perform { worker.refuse(refusal, of: relay) }
         },
+        lost: { [resends = workers[0].context.shared.resends] in resends.noteLost($0) },
         readOn: {
           for worker in everyone.values {
             worker.loop.perform { worker.readOnFromPaused() }

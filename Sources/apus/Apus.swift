@@ -58,6 +58,7 @@ struct Apus {
     case .send: try SendCommand(invocation).run()
     case .job: try JobCommand(invocation).run()
     case .channel: try ChannelCommand(invocation).run()
+    case .relay: try RelayCommand(invocation).run()
     case .listen: try ListenCommand(invocation).run()
     case .log: try LogCommand(invocation).run()
     case .token: try TokenCommand(invocation).run()

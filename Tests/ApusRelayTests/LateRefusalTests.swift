@@ -1,6 +1,7 @@
 import ApusCore
 import ApusModel
 import ApusServer
+import ApusStore
 import ApusTLS
 import ApusTesting
 import Testing
@@ -179,5 +180,30 @@ struct LateRefusalTests {
     try bench.accept(frame(3), identity)
     try bench.drain()
     #expect(counts(1...3) == [1, 1, 1])
+  }
+
+  @Test("If the store does not take one, its sender is told, and what followed is sent once")
+  func unwritten() throws {
+    let store = MemoryStore()
+    let bench = try RelayBench(store: store)
+    let identity = try bench.gateway.directory.providerIdentity()
+    for number in 1...3 { bench.script.answer(token(number).text, Self.good) }
+    let sender = try bench.sender(identity)
+    try waitFor { store.pendingCommitCount == 0 }
+    store.holdCommits()
+    store.failNextCommits(1, with: .diskFull(path: "store", detail: "on purpose"))
+    try sender.send(frame(1))
+    try waitFor { store.pendingCommitCount == 1 }
+    try sender.send(frame(2), frame(3))
+    try waitFor { store.pendingCommitCount == 2 }
+    store.releaseCommits()
+    #expect(try sender.end().bytes == packet(1, 1))
+    try bench.drain()
+    let next = try bench.sender(confirms: true, identity)
+    try next.send(frame(1), frame(2), frame(3))
+    for identifier: UInt32 in 1...3 { #expect(try next.packet() == packet(0, identifier)) }
+    try bench.drain()
+    let counts = (1...3).map { bench.script.requests(token($0).text).count }
+    #expect(counts == [1, 1, 1])
   }
 }

@@ -5,6 +5,7 @@ import ApusLoop
 import ApusModel
 import ApusRelay
 import ApusServer
+import ApusStore
 import ApusTLS
 import ApusTesting
 import ApusThread
@@ -24,18 +25,20 @@ final class RelayBench {
   private let limits: SpoolLimits
   private let lines: LogLines
 
-  init(_ limits: SpoolLimits = SpoolLimits()) throws {
+  /// - Parameter store: In place of the directory's.
+  init(_ limits: SpoolLimits = SpoolLimits(), store: MemoryStore? = nil) throws {
     let script = script
     upstream = try TestService(nil, .init { $0.interceptor = script })
     let directory = try TestDirectory()
     try Self.configure(directory.data, upstream)
     let lines = LogLines()
     (self.lines, self.limits) = (lines, limits)
-    (gateway, relay) = try Self.start(directory, limits, lines)
+    (gateway, relay) = try Self.start(directory, limits, lines, store)
   }
 
   private static func start(
-    _ directory: TestDirectory, _ limits: SpoolLimits, _ lines: LogLines
+    _ directory: TestDirectory, _ limits: SpoolLimits, _ lines: LogLines,
+    _ store: MemoryStore? = nil
   ) throws -> (TestService, Relay) {
     let relay = Relay(limits, log: Log(minimumLevel: .info) { lines.append($0) })
     var confirming = BinaryRules.standard
@@ -46,6 +49,7 @@ final class RelayBench {
       .init {
         $0.relay = relay
         $0.isEphemeral = false
+        $0.store = store
         $0.gatewayRules = rules
       })
     return (gateway, relay)

@@ -240,6 +240,38 @@ struct SpoolTests {
     #expect(bench.figures().allSatisfy { $0.count == 0 })
   }
 
+  @Test("The operator pauses an app, and lets it go on")
+  func paused() throws {
+    let (bytes, text) = LegacyFrame.token(0xbb)
+    bench.script.answer(
+      text, .respond(.init(status: 503, reason: "ServiceUnavailable", retryAfterSeconds: 600)),
+      .respond(.init(status: 200, reason: "")))
+    try bench.accept(LegacyFrame.framed(1, bytes))
+    try waitFor { bench.figures().first?.hold == .busy }
+    bench.relay.obey(.pause, AppID(1))
+    bench.relay.obey(.flush, AppID(1))
+    #expect(bench.figures().first?.hold == .paused)
+    #expect(bench.script.requests(text).count == 1)
+    bench.relay.obey(.resume, AppID(1))
+    try bench.drain()
+    #expect(bench.script.requests(text).count == 2)
+    #expect(bench.figures().first?.ended.accepted == 1)
+  }
+
+  @Test("When the operator confirms that held tokens are bad, the feedback list has them")
+  func confirmed() throws {
+    for number in 0..<8 {
+      // Unknown upstream. Three are reported.
+      try bench.accept(LegacyFrame.framed(1, LegacyFrame.token(0xd0 + UInt8(number)).bytes))
+    }
+    try waitFor { bench.figures().first?.doubtedCount == 5 }
+    bench.relay.obey(.confirm, AppID(1))
+    try bench.drain()
+    let listed = try bench.feedback(count: 5).map { $0.token[0] }
+    #expect(Set(listed).isSuperset(of: 0xd3...0xd7))
+    #expect(bench.figures().first?.ended.rejected == 8)
+  }
+
   @Test("When the spool is full, senders wait, and nothing is lost")
   func full() throws {
     let bench = try RelayBench(SpoolLimits(byteCount: 2000, ageSeconds: 3600))

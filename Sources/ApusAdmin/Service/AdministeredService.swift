@@ -40,6 +40,10 @@ package protocol AdministeredService: Sendable {
   /// - Parameter done: Called once on a thread of the service, unless the store never decides.
   func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void)
 
+  /// Of all apps of which something is or was kept for an upstream.
+  func relayFigures() -> [RelayFigures]
+  func relay(_ command: RelayCommand, _ app: AppID)
+
   /// All channels, the oldest first.
   func channels() -> [Channel]
   /// Those of an app, in one environment or in all, the oldest first.

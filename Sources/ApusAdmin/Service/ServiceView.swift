@@ -58,7 +58,26 @@ struct ServiceView: Sendable {
       return "trust data is stale since \(Log.timestamp(staleness.sinceMilliseconds)); "
         + "changes and revocations do not apply: \(staleness.reason)"
     }
-    return certificates.problem.map { "a listener keeps its old certificate: \($0)" }
+    if let problem = certificates.problem {
+      return "a listener keeps its old certificate: \(problem)"
+    }
+    return relayProblem
+  }
+
+  /// Why notifications do not go upstream, if an operator has to act.
+  private var relayProblem: String? {
+    for (topic, figures) in relayFigures() {
+      if figures.hold == .misconfigured {
+        return
+          "the upstream of \(topic) rejects what it is shown: \(figures.count) notifications wait"
+      }
+      if figures.doubtedCount > 0 {
+        return "the upstream of \(topic) takes most device tokens for bad: "
+          + "\(figures.doubtedCount) notifications are held; check its environment and topic, or run "
+          + "`apus relay confirm \(topic)`"
+      }
+    }
+    return nil
   }
 
   /// The certificates of the service, its listeners and its authorities.

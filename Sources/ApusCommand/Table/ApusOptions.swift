@@ -4,7 +4,8 @@ package import ApusModel
 package enum ApusOptions {
   private static let working = [
     Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .backup,
-    .restore, .check, .admin, .webhook, .status, .send, .job, .channel, .listen, .log, .token,
+    .restore, .check, .admin, .webhook, .status, .send, .job, .channel, .relay, .listen, .log,
+    .token,
     .doctor, .feedback,
   ]
   /// The commands that act as a provider.

@@ -20,6 +20,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case send
   case job
   case channel
+  case relay
   case listen
   case log
   case token
@@ -67,6 +68,7 @@ extension Verb {
     case .send: Self.sendDescription
     case .job: Self.jobDescription
     case .channel: Self.channelDescription
+    case .relay: Self.relayDescription
     case .listen: Self.listenDescription
     case .log: Self.logDescription
     case .token: Self.tokenDescription

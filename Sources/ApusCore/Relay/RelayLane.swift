@@ -247,6 +247,11 @@ package struct RelayLane: Sendable {
   /// Sends nothing more; what is being sent is still answered.
   package mutating func pause() { hold = .paused }
 
+  /// Tries at once what was to be tried later, unless the operator has paused it.
+  package mutating func flush() {
+    if hold != .paused { resume() }
+  }
+
   /// Goes on, and tries at once what was to be tried later: after a pause, or when the configuration has changed.
   package mutating func resume() {
     (hold, holdCount, heldUntilMilliseconds) = (nil, 0, 0)

@@ -31,6 +31,8 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case channelCreated = "channel.created"
   case channelDeleted = "channel.deleted"
 
+  case relayCommanded = "relay.commanded"
+
   // Pushes by an operator.
   case notificationSent = "notification.sent"
   case jobCancelled = "job.cancelled"

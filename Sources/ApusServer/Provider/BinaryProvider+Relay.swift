@@ -117,31 +117,42 @@ extension BinaryProvider {
 
   /// Upstream has rejected a notification. False if the sender cannot be told any more.
   func refuse(_ refusal: RelayRefusal, of relay: any UpstreamRelay) -> Bool {
+    refuse(refusal.answer.sequence, refusal.status) { relay.settled(refusal, isReported: $0) }
+  }
+
+  /// The store did not take a notification. False if it was not one for upstream.
+  func refuseUnwritten(_ sequence: UInt32) -> Bool { refuse(sequence, .processingError) { _ in } }
+
+  /// Ends the connection with an error packet, once it is on disk what the sender will send again because of that.
+  ///
+  /// - Parameter completion: Called with whether the sender is told which notification it is.
+  private func refuse(
+    _ sequence: UInt32, _ status: BinaryStatus,
+    _ completion: @escaping @Sendable (_ isReported: Bool) -> Void
+  ) -> Bool {
     guard !machine.isEnded, var relaying, !relaying.isRefusing,
-      let refused = relaying.frames.refused(refusal.answer.sequence)
+      let refused = relaying.frames.refused(sequence)
     else { return false }
     relaying.isRefusing = true
-    let (loop, waiting) = (context.loop, RefusingSender(provider: self))
+    let (loop, refusing) = (context.loop, RefusingSender(provider: self))
     context.shared.resends.remember(
       refused.following, after: refused.digest, on: &relaying.matching,
       nowSeconds: context.wallSeconds
-    ) { error in
+    ) { _ in
       // Without the rows a restart would forget what is remembered, and nothing else.
-      loop.perform {
-        let isTold = waiting.provider.report(refusal, refused)
-        relay.settled(refusal, isReported: isTold)
-      }
+      loop.perform { completion(refusing.provider.report(sequence, refused, status)) }
     }
     self.relaying = relaying
     return true
   }
 
-  /// Ends the connection with an error packet; false if the sender cannot be told, or not which notification it is.
-  fileprivate func report(_ refusal: RelayRefusal, _ refused: RelayedFrames.Refused) -> Bool {
+  fileprivate func report(
+    _ sequence: UInt32, _ refused: RelayedFrames.Refused, _ status: BinaryStatus
+  ) -> Bool {
     defer { connection.markDirty() }
     return machine.refuseAccepted(
-      refusal.answer.sequence, identifier: refused.identifier, isSilent: refused.isSilent,
-      status: refusal.status) && !refused.isSilent
+      sequence, identifier: refused.identifier, isSilent: refused.isSilent, status: status)
+      && !refused.isSilent
   }
 
   /// Whether nothing more is to be read because of what went upstream.

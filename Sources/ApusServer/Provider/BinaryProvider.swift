@@ -232,7 +232,7 @@ final class BinaryProvider: ConnectionDriver {
     let sequence = verdict.answer.sequence
     if let notice = verdict.notice {
       take(notice, sequence)
-    } else {
+    } else if verdict.rejection == nil || !refuseUnwritten(sequence) {
       finish(sequence, rejection: verdict.rejection)
     }
   }

@@ -30,6 +30,12 @@ package protocol UpstreamRelay: Sendable {
   /// - Parameter isReported: Whether the sender is told; if not, the feedback list has to say it.
   func settled(_ refusal: RelayRefusal, isReported: Bool)
 
+  /// Calls `done` with the figures of all apps of which something is or was kept, on any thread.
+  func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void)
+
+  /// Carries out a command of the operator for both environments of an app.
+  func obey(_ command: RelayCommand, _ app: AppID)
+
   /// Ends everything at once: the service has answered what it could.
   func stop()
 }
@@ -42,6 +48,8 @@ package struct RelayHost: Sendable {
   package let deliver: @Sendable (_ worker: Int, [Verdict]) -> Void
   /// Brings a late refusal to a worker, given its index, which answers with ``UpstreamRelay/settled(_:isReported:)``.
   package let refuse: @Sendable (_ worker: Int, RelayRefusal) -> Void
+  /// The store did not take a notification: if its sender sends it again, it is a new one.
+  package let lost: @Sendable (NotificationID) -> Void
   /// Lets the workers read on from providers that had to wait, see ``UpstreamRelay/isFull``.
   package let readOn: @Sendable () -> Void
 }

@@ -78,6 +78,7 @@ struct AdminAPITests {
       case .createChannel: #""topic":"com.example.app","#
       case .addKey: #""team":"\#(bench.directory.team.text)","#
       case .rotate: #""what":"sealing-key","#
+      case .commandRelay: #""command":"pause","#
       case .addWebhook: #""url":"https://a.example/","#
       case .sendNotification: #""token":"ab","payload":{},"#
       default: ""

@@ -37,6 +37,8 @@ struct IdleService: AdministeredService {
     done(TestPushOutcome(id: NotificationID(high: 1, low: 2)))
   }
 
+  func relayFigures() -> [RelayFigures] { [] }
+  func relay(_ command: RelayCommand, _ app: AppID) {}
   func channels() -> [Channel] { [] }
   func channels(of app: AppID, in environment: Environment?) -> [Channel] { [] }
   func channel(_ id: ChannelID) -> Channel? { nil }
