@@ -30,7 +30,7 @@ extension Verb {
       ("A legacy sender (binary interface)", "apus cert --rsa 2048 --topic com.example.app"),
       (
         "A sender that checks names",
-        "apus cert --rsa 2048 --common-name 'Apple Push Services: com.example.app'"
+        "apus cert --rsa 2048 --common-name 'Apple Production IOS Push Services: com.example.app'"
       ),
       (
         "An app and its calls",
