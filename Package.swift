@@ -120,8 +120,8 @@ let package = Package(
     layer(
       "ApusRelay",
       [
-        "ApusModel", "ApusCore", "ApusLoop", "ApusLog", "ApusDirectory", "ApusServer",
-        "ApusClient",
+        "ApusModel", "ApusWire", "ApusCore", "ApusTrust", "ApusLoop", "ApusStore", "ApusLog",
+        "ApusDirectory", "ApusServer", "ApusClient",
       ]),
     layer(
       "ApusDevice",
@@ -255,7 +255,7 @@ let package = Package(
       "ApusRelayTests",
       [
         "ApusRelay", "ApusServer", "ApusDirectory", "ApusLog", "ApusLoop", "ApusModel",
-        "ApusTrust", "ApusWire", "ApusCore", "ApusTesting",
+        "ApusTrust", "ApusWire", "ApusCore", "ApusTLS", "ApusThread", "ApusStore", "ApusTesting",
       ]),
     tests(
       "ApusDevTests",

@@ -51,7 +51,8 @@ struct AdminChanges {
   /// Lists the sections of one kind, each as an object with its name and existing values.
   func list(
     _ kind: String, name: String, _ keys: [String], lists: Set<String> = [],
-    numbers: (name: String, of: [String: UInt64])? = nil
+    numbers: (name: String, of: [String: UInt64])? = nil,
+    more: (SectionFile.Section) -> [JSONObject.Member] = { _ in [] }
   ) throws(AdminProblem) -> WebResponse {
     try input.requireAllUsed()
     let sections = try attempt { try directory.records().sections.filter { $0.kind == kind } }
@@ -68,7 +69,8 @@ struct AdminChanges {
             }
             + (numbers.map { numbers in
               [.init(key: numbers.name, value: .number(numbers.of[section.name] ?? 0))]
-            } ?? [])))
+            } ?? [])
+            + more(section)))
     }
     return WebResponse(json: .fields(["\(kind)s": .array(values)]))
   }
@@ -82,7 +84,11 @@ struct AdminChanges {
     }
     return try list(
       "app", name: "topic", ["team", "id", "retain", "broadcast"],
-      numbers: ("dead_token_pushes", pushes))
+      numbers: ("dead_token_pushes", pushes)
+    ) { section in
+      guard let upstream = try? UpstreamSettings(section) else { return [] }
+      return [.init(key: "upstream", value: upstream.json)]
+    }
   }
 
   /// Throws `notFound` if the section does not exist.
@@ -109,13 +115,17 @@ struct AdminChanges {
       try input.value("topic", Self.topicForm) { Self.topic($0) }, "topic")
     let team = try team()
     let retention = try retention()
+    let upstream = try AdminUpstream(input).edit()?.value
     try input.requireAllUsed()
-    try attempt { try directory.addApp(topic, team: team, retention: retention) }
+    try attempt {
+      try directory.addApp(topic, team: team, retention: retention, upstream: upstream)
+    }
     record(.appAdded, "app \(topic)")
     return WebResponse(
       json: .fields([
         "topic": .string(topic), "team": .string(team.text),
         "retain": retention.map { .number($0) },
+        "upstream": upstream == nil ? nil : try self.upstream(topic),
       ]), status: 201)
   }
 
@@ -131,9 +141,11 @@ struct AdminChanges {
     let retention = try retention()
     let broadcasts = input.has("broadcast") ? try input.bool("broadcast") : nil
     let isConfirmed = try input.bool("delete_channels")
+    let upstream = try AdminUpstream(input).edit()
     try input.requireAllUsed()
-    guard retention != nil || broadcasts != nil else {
-      throw AdminProblem(.invalid, "nothing to change: give \"retain\" or \"broadcast\"")
+    guard retention != nil || broadcasts != nil || upstream != nil else {
+      throw AdminProblem(
+        .invalid, "nothing to change: give \"retain\", \"broadcast\" or \"upstream\"")
     }
     guard broadcasts != false || isConfirmed else {
       throw AdminProblem(
@@ -142,13 +154,25 @@ struct AdminChanges {
       )
     }
     try require("app", topic)
-    try attempt { try directory.changeApp(topic, retention: retention, broadcasts: broadcasts) }
+    try attempt {
+      try directory.changeApp(
+        topic, retention: retention, broadcasts: broadcasts, upstream: upstream)
+    }
     record(.appChanged, "app \(topic)")
     return WebResponse(
       json: .fields([
         "topic": .string(topic), "retain": retention.map { .number($0) },
         "broadcast": broadcasts.map(JSONValue.bool),
+        "upstream": upstream == nil ? nil : try self.upstream(topic),
       ]))
+  }
+
+  /// The app's upstream, without secrets; null if it has none.
+  private func upstream(_ topic: String) throws(AdminProblem) -> JSONValue {
+    try attempt {
+      let section = try directory.section("app", topic, of: directory.records())
+      return try UpstreamSettings(section)?.json ?? .null
+    }
   }
 
   func removeApp() throws(AdminProblem) -> WebResponse {

@@ -10,12 +10,15 @@ final class AdminInput {
   let request: WebRequest
   private let parameters: [String]
   private let members: [JSONObject.Member]
+  /// In front of the names of members in errors.
+  private let prefix: String
   private var used: Set<String> = []
   private var repeatable: Set<String> = []
 
   init(_ request: WebRequest, _ parameters: [String]) throws(AdminProblem) {
     self.request = request
     self.parameters = parameters
+    prefix = ""
     guard !request.body.isEmpty else {
       members = request.query.map { .init(key: $0.name, value: .string($0.value)) }
       return
@@ -33,6 +36,14 @@ final class AdminInput {
       throw AdminProblem(.malformed, "the content must be a JSON object")
     }
     members = object.members
+  }
+
+  /// The members of an object in the content of `outer`.
+  private init(_ object: JSONObject, _ name: String, of outer: AdminInput) {
+    request = outer.request
+    parameters = []
+    members = object.members
+    prefix = "\(name)."
   }
 
   /// The caller; nil for operations that require no token.
@@ -66,11 +77,11 @@ final class AdminInput {
         let known = used.sorted().joined(separator: ", ")
         throw AdminProblem(
           .invalid,
-          "\"\(member.key)\" is not a parameter of this operation"
+          "\"\(prefix)\(member.key)\" is not a parameter of this operation"
             + (known.isEmpty ? ", which takes none" : "; its parameters are \(known)"))
       }
       guard seen.insert(member.key).inserted || repeatable.contains(member.key) else {
-        throw AdminProblem(.invalid, "\"\(member.key)\" is given twice")
+        throw AdminProblem(.invalid, "\"\(prefix)\(member.key)\" is given twice")
       }
     }
   }
@@ -89,7 +100,7 @@ final class AdminInput {
   }
 
   private func problem(_ name: String, _ form: String) -> AdminProblem {
-    AdminProblem(.invalid, "\"\(name)\" must be \(form)")
+    AdminProblem(.invalid, "\"\(prefix)\(name)\" must be \(form)")
   }
 
   func value<Value>(
@@ -169,6 +180,11 @@ final class AdminInput {
     guard let member = member(name) else { return nil }
     guard let value = member.object else { throw problem(name, "an object") }
     return value
+  }
+
+  /// The members of an object, as parameters of their own.
+  func nested(_ name: String) throws(AdminProblem) -> AdminInput? {
+    try object(name).map { AdminInput($0, name, of: self) }
   }
 
   func texts(_ name: String, maximumCount: Int) throws(AdminProblem) -> [String] {

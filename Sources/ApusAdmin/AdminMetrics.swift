@@ -300,8 +300,8 @@ struct AdminMetrics {
   private mutating func writeCertificates() {
     writer.family(
       "apus_certificate_expiry_seconds", .gauge,
-      "Expiry of a certificate, Unix seconds: of the service, its authorities, providers that have connected, and "
-        + "devices whose certificates expire within 30 days.")
+      "Expiry of a certificate, Unix seconds: of the service, its authorities, those shown to upstreams, providers "
+        + "that have connected, and devices whose certificates expire within 30 days.")
     // Of two under one name the one that ends first counts: a series must not come twice.
     var ends: [String: (entry: ExpiryWatch.Entry, notAfter: Int64)] = [:]
     let own = (try? view.namedCertificates().map(\.entry)) ?? []

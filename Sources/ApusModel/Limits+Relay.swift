@@ -17,13 +17,15 @@ extension Limits {
   /// Seconds for which resends are recognised after an error packet. Senders resend at once, or when they next run
   /// their queue; pushes that recur with the same content mostly do so less often.
   public static let rememberedSeconds: Int64 = 600
-  /// Notifications after a refused one that are remembered: as many as a connection may have undecided, with those of
-  /// one more read.
-  public static let rememberedPerSequence = 2 * binaryWindowFrames
+  /// Notifications of one connection that upstream has not answered, beyond which nothing more is read from it: with
+  /// answers after 40 ms, 400,000 a second.
+  public static let relayLookAheadFrames = 16_384
+  /// Notifications after a refused one that are remembered: a connection's, with those of one more read.
+  public static let rememberedPerSequence = relayLookAheadFrames + binaryWindowFrames
   /// Sequences of one sender: as many of its connections may fail at a time.
   public static let rememberedSequencesPerSender = 16
   /// Notifications in all sequences of all senders, of 32 bytes each.
-  public static let rememberedNotifications = 65_536
+  public static let rememberedNotifications = 262_144
 
   /// Seconds for which a token that upstream declared dead is not sent there again: providers are to read the feedback
   /// list once a day ("Binary Provider API", The Feedback Service).

@@ -20,14 +20,23 @@ package final class Relay: UpstreamRelay {
   }
 
   private let state = Mutex(State())
+  /// Nil before the start, and after the end.
+  private let spool = Mutex<Spool?>(nil)
+  private let limits: SpoolLimits
   private let log: Log
 
-  package init(log: Log) { self.log = log }
+  package init(_ limits: SpoolLimits = SpoolLimits(), log: Log) {
+    self.limits = limits
+    self.log = log
+  }
 
   // MARK: Trust
 
   package func trustReplaced(_ trust: Trust) {
-    let unused = state.withLock { state in
+    let (unused, changed) = state.withLock { state in
+      let changed = Set(trust.upstreams.keys).union(state.upstreams.keys).filter {
+        trust.upstreams[$0] != state.upstreams[$0]
+      }
       state.upstreams = trust.upstreams
       state.bundleIDs = [:]
       for app in trust.directory.apps where trust.upstreams[app.id] != nil {
@@ -37,8 +46,9 @@ package final class Relay: UpstreamRelay {
       let accounts = Set(trust.upstreams.values.flatMap(UpstreamAccount.all))
       let unused = state.clients.filter { !accounts.contains($0.key) }
       for account in unused.keys { state.clients[account] = nil }
-      return Array(unused.values)
+      return (Array(unused.values), changed)
     }
+    if !changed.isEmpty { spool.withLock { $0 }?.upstreamsChanged(changed) }
     // What they are sending is still answered.
     for client in unused { Task { await client.close() } }
   }
@@ -93,13 +103,33 @@ package final class Relay: UpstreamRelay {
     }
   }
 
-  package func start(_ host: RelayHost) throws {}
-  package func keep(_ notification: KeptNotification) -> Bool { false }
-  package var isFull: Bool { false }
+  // MARK: The spool
+
+  package func start(_ host: RelayHost) throws {
+    let made = try Spool(host, limits, log: log) { [unowned self] in forward($0, $1) }
+    spool.withLock { $0 = made }
+    made.start()
+  }
+
+  package func keep(_ notification: KeptNotification) -> Bool {
+    spool.withLock { $0 }?.keep(notification) ?? false
+  }
+
+  package func settled(_ refusal: RelayRefusal, isReported: Bool) {
+    spool.withLock { $0 }?.settled(refusal, isReported: isReported)
+  }
+
+  /// Calls `done` with figures of all apps that have something in the spool, on a thread of the relay.
+  package func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void) {
+    if let spool = spool.withLock({ $0 }) { spool.report(done) } else { done([]) }
+  }
+
+  package var isFull: Bool { spool.withLock { $0 }?.isFull ?? false }
 
   // MARK: The end
 
   package func stop() {
+    spool.withLock { $0.take() }?.stop()
     let clients = state.withLock { state in
       state.isStopped = true
       defer { state.clients = [:] }

@@ -2,18 +2,42 @@ import ApusCore
 import ApusLoop
 
 extension Service {
-  /// Lets the relay go on with what is in the store, and answer frames.
+  /// Starts the relay: it sends what is in the store, and answers frames.
   func startRelay() throws {
     guard let relay = configuration.relay else { return }
     let everyone = Dictionary(uniqueKeysWithValues: everyone.map { ($0.context.index, $0) })
     try relay.start(
-      RelayHost(store: store, order: workers[0].context.shared.order) { index, verdicts in
-        guard let worker = everyone[index] else { return }
-        worker.loop.perform { for verdict in verdicts { worker.finish(verdict) } }
-      } readOn: {
-        for worker in everyone.values {
-          worker.loop.perform { worker.readOnFromPaused() }
-        }
-      })
+      RelayHost(
+        store: store, order: workers[0].context.shared.order,
+        deliver: { index, verdicts in
+          guard let worker = everyone[index] else { return }
+          worker.loop.perform { for verdict in verdicts { worker.finish(verdict) } }
+        },
+        refuse: { index, refusal in
+          guard let worker = everyone[index] else {
+            return relay.settled(refusal, isReported: false)
+          }
+          worker.loop.perform { worker.refuse(refusal, of: relay) }
+        },
+        readOn: {
+          for worker in everyone.values {
+            worker.loop.perform { worker.readOnFromPaused() }
+          }
+        }))
+  }
+}
+
+extension Worker {
+  /// Tells the sender of a notification, if it is still connected, that upstream has rejected it.
+  fileprivate func refuse(_ refusal: RelayRefusal, of relay: any UpstreamRelay) {
+    let answer = refusal.answer
+    let entry = DeadlineWheel.Entry(slot: Int32(answer.slot), generation: answer.generation)
+    if let provider = connections.connection(entry)?.driver as? BinaryProvider,
+      provider.refuse(refusal, of: relay)
+    {
+      return
+    }
+    context.shared.resends.noteRefused(refusal.id, refusal.status)
+    relay.settled(refusal, isReported: false)
   }
 }

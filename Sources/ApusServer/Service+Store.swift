@@ -53,6 +53,16 @@ extension Service {
     }
   }
 
+  /// The resends that the store says are expected. It is closed if they cannot be read.
+  static func resends(_ store: any DurableStore) throws -> ResendRegister {
+    do {
+      return try ResendRegister(store)
+    } catch {
+      store.close()
+      throw error
+    }
+  }
+
   /// The journals in the store's folder. Without one the service runs on, and its ledger has gaps after a crash.
   static func journals(
     _ configuration: ServerConfiguration, _ directory: DataDirectory, workers: Int

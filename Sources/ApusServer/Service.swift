@@ -125,7 +125,8 @@ package final class Service {
         : ReplayGuard(
           path: dataDirectory.nonceFile, log: configuration.log,
           nowMilliseconds: EventLoop.wallClockMilliseconds()),
-      channels: channels, channelMetrics: channelMetrics, audit: audit, labels: labels,
+      channels: channels, resends: try Self.resends(store), channelMetrics: channelMetrics,
+      audit: audit, labels: labels,
       events: events, expiries: expiries,
       enrolment: enrolment,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })

@@ -50,6 +50,7 @@ package final class SteppedService {
         store, order: order, log: configuration.log,
         nowSeconds: (workerLoops.first?.wallMilliseconds ?? 0) / 1000,
         readsStored: broadcastFault != .readsNoStored),
+      resends: try ResendRegister(store),
       audit: AuditLog(path: nil),
       expiries: ExpiryWatch(log: configuration.log))
     let workers = workerLoops.enumerated().map { index, loop in

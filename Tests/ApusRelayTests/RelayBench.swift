@@ -4,9 +4,13 @@ import ApusLog
 import ApusLoop
 import ApusModel
 import ApusRelay
+import ApusServer
+import ApusTLS
 import ApusTesting
+import ApusThread
 import ApusTrust
 import ApusWire
+import Glibc
 import Synchronization
 
 /// A gateway with an upstream service behind it, each with its own directory, keys and devices.
@@ -15,19 +19,90 @@ import Synchronization
 final class RelayBench {
   let script = ScriptedUpstream()
   let upstream: TestService
-  let gateway: TestService
+  private(set) var gateway: TestService
+  private(set) var relay: Relay
+  private let limits: SpoolLimits
   private let lines: LogLines
 
-  init(_ change: (DataDirectory, TestService) throws -> Void = { _, _ in }) throws {
+  init(_ limits: SpoolLimits = SpoolLimits()) throws {
     let script = script
     upstream = try TestService(nil, .init { $0.interceptor = script })
     let directory = try TestDirectory()
     try Self.configure(directory.data, upstream)
-    try change(directory.data, upstream)
     let lines = LogLines()
-    self.lines = lines
-    let log = Log(minimumLevel: .info) { lines.append($0) }
-    gateway = try TestService(directory, .init { $0.relay = Relay(log: log) })
+    (self.lines, self.limits) = (lines, limits)
+    (gateway, relay) = try Self.start(directory, limits, lines)
+  }
+
+  private static func start(
+    _ directory: TestDirectory, _ limits: SpoolLimits, _ lines: LogLines
+  ) throws -> (TestService, Relay) {
+    let relay = Relay(limits, log: Log(minimumLevel: .info) { lines.append($0) })
+    var confirming = BinaryRules.standard
+    confirming.confirmsAccepted = true
+    let rules = [BinaryRules.standard, confirming]
+    let gateway = try TestService(
+      directory,
+      .init {
+        $0.relay = relay
+        $0.isEphemeral = false
+        $0.gatewayRules = rules
+      })
+    return (gateway, relay)
+  }
+
+  /// Ends the gateway, and starts it again on the same data.
+  func restart() throws {
+    gateway.stop()
+    (gateway, relay) = try Self.start(gateway.directory, limits, lines)
+  }
+
+  /// Changes the app's record in the gateway's directory, and lets it apply.
+  func edit(_ key: String, to value: String) throws {
+    let data = gateway.directory.data
+    try data.edit { text, records in
+      text.set(key, to: value, in: try data.section("app", TestDirectory.topic, of: records))
+    }
+    gateway.service.reload()
+  }
+
+  /// A sender with a certificate for the app, on the binary interface.
+  ///
+  /// - Parameter confirms: Whether the listener confirms what is accepted.
+  func sender(confirms: Bool = false, _ identity: TLSIdentity? = nil) throws -> RawGatewayClient {
+    try gateway.gateway(
+      listener: confirms ? 1 : 0,
+      identity: identity ?? gateway.directory.providerIdentity())
+  }
+
+  /// Sends a frame that has an identifier on a connection of its own, and waits until it is accepted.
+  func accept(_ frame: [UInt8], _ identity: TLSIdentity? = nil) throws {
+    let sender = try sender(confirms: true, identity)
+    try sender.send(frame)
+    guard let packet = try sender.packet(), packet[1] == 0 else {
+      throw RawFault.unexpected("the frame was not accepted")
+    }
+  }
+
+  /// The feedback list, once so many tokens were in it.
+  func feedback(count: Int) throws -> [RawFeedbackTuple] {
+    var tuples: [RawFeedbackTuple] = []
+    try waitFor {
+      tuples += try gateway.feedback()
+      return tuples.count >= count
+    }
+    return tuples
+  }
+
+  func figures() -> [RelayFigures] {
+    let found = Monitor<[RelayFigures]?>(nil)
+    relay.report { figures in found.notify { $0 = figures } }
+    return found.take()
+  }
+
+  /// Waits until the spool is empty.
+  func drain() throws {
+    try waitFor { figures().allSatisfy { $0.count == 0 } }
   }
 
   private static func configure(_ data: DataDirectory, _ upstream: TestService) throws {
@@ -70,4 +145,15 @@ private final class LogLines: Sendable {
   func append(_ line: String) { lines.withLock { $0.append(line) } }
 
   func contain(_ text: String) -> Bool { lines.withLock { $0.contains { $0.contains(text) } } }
+}
+
+/// Waits for what others bring about.
+func waitFor(_ condition: () throws -> Bool, line: Int = #line) throws {
+  let deadline = ContinuousClock.now + .seconds(20)
+  while try !condition() {
+    guard ContinuousClock.now < deadline else {
+      throw RawFault.unexpected("what line \(line) waits for did not come")
+    }
+    usleep(5000)
+  }
 }

@@ -24,6 +24,7 @@ struct DueTurnTests {
     let shared = SharedState(
       configuration: configuration, store: store, order: order,
       channels: try ChannelRegister(store, order: order, log: configuration.log, nowSeconds: 0),
+      resends: try ResendRegister(store),
       audit: audit,
       expiries: ExpiryWatch(log: configuration.log))
     let trust = try TrustLoader(

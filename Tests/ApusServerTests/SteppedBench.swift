@@ -83,6 +83,7 @@ final class SteppedBench {
     var shared = SharedState(
       configuration: configuration, store: store, order: order,
       channels: try ChannelRegister(store, order: order, log: configuration.log, nowSeconds: 0),
+      resends: try ResendRegister(store),
       audit: audit,
       expiries: ExpiryWatch(log: configuration.log))
     shared.gate = ConnectionGate(capacity: capacity)

@@ -19,7 +19,8 @@ struct RelayRecordTests {
     id: NotificationID(high: 0x2021_2223_2425_2627, low: 0x2829_2a2b_2c2d_2e2f),
     acceptedMilliseconds: 1_700_000_000_123, expirationSeconds: 1_700_003_600,
     priority: .powerSaving, pushType: .voip, suffix: .voip, interface: .binary,
-    flags: RelayedRecord.Fields.mayHaveBeenSent)
+    origin: .init(worker: 0x3031, slot: 0x3233_3435, generation: 0x3637_3839, sequence: 0x3a3b_3c3d)
+  )
 
   static let value = hex(
     """
@@ -31,7 +32,10 @@ struct RelayRecordTests {
     09  # voip
     07  # .voip
     01  # binary interface
-    01  # may have been sent
+    30 31  # worker
+    32 33 34 35  # slot
+    36 37 38 39  # generation
+    3a 3b 3c 3d  # frame
     03 aa bb cc  # device token
     03 61 2f 62  # collapse id "a/b"
     7b 7d  # {}
@@ -48,7 +52,7 @@ struct RelayRecordTests {
     ff  # no push type
     00  # no suffix
     00  # HTTP/2 interface
-    00  # no flags
+    ff ff 00 00 00 00 00 00 00 00 00 00 00 00  # no origin
     01 aa  # device token
     00  # no collapse id
     7b  # payload
@@ -195,9 +199,9 @@ struct RelayRecordTests {
       (0, 2, .unknownVersion(2)), (17, 0x80, .malformed(field: "accepted")),
       (25, 0x80, .malformed(field: "expiration")), (33, 2, .malformed(field: "priority")),
       (34, 11, .malformed(field: "push type")), (35, 9, .malformed(field: "topic suffix")),
-      (36, 2, .malformed(field: "interface")), (37, 2, .malformed(field: "flags")),
-      (38, 0, .malformed(field: "device token")), (38, 101, .malformed(field: "device token")),
-      (42, 65, .malformed(field: "collapse id")), (42, 6, .truncated(field: "collapse id")),
+      (36, 2, .malformed(field: "interface")), (51, 0, .malformed(field: "device token")),
+      (51, 101, .malformed(field: "device token")), (55, 65, .malformed(field: "collapse id")),
+      (55, 6, .truncated(field: "collapse id")),
     ] as [(Int, UInt8, RecordError)])
   func impossible(place: Int, byte: UInt8, error: RecordError) {
     let value = changed(Self.value, place, byte)

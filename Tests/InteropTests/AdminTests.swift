@@ -110,6 +110,23 @@ struct AdminTests {
       ["app", "--change", "com.example.clock", "--broadcast", "on", "--json"], at: url, trust,
       installation)
     #expect(changed == #"{"topic":"com.example.clock","broadcast":true}"# + "\n")
+    let key = installation.directory.appending(path: "AuthKey_ABC123DEFG.p8").path
+    try FileManager.default.copyItem(atPath: installation.text("key_file"), toPath: key)
+    let upstream = [
+      "app", "--change", "com.example.clock", "--upstream", "apple", "--upstream-key", key,
+      "--upstream-team", "APPLETEAM1", "--upstream-proxy", "me@proxy.example:3128",
+    ]
+    #expect(
+      try apus(upstream, at: url, trust, installation).hasSuffix(
+        "now go to apple, with the key ABC123DEFG.\n"))
+    #expect(
+      try apus(["app"], at: url, read, installation).contains(
+        "upstream service apple, key id ABC123DEFG, team APPLETEAM1, "
+          + "proxy proxy.example:3128, proxy user me, spool no"))
+    let none = ["app", "--change", "com.example.clock", "--upstream", "none"]
+    #expect(
+      try apus(none, at: url, trust, installation)
+        == "The app com.example.clock has no upstream any more.\n")
     let refused = try apus(
       ["app", "--remove", "com.example.clock"], at: url, read, installation, expecting: 1)
     #expect(refused.contains("lee") && refused.contains("trust"))

@@ -87,7 +87,8 @@ enum LayerRule {
       own: pure.union(bytes).union(["ApusLoop"]), system: effects, mayBeUnsafe: true),
     "ApusRelay": Layer(
       own: control.union([
-        "ApusModel", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
+        "ApusModel", "ApusWire", "ApusCore", "ApusTrust", "ApusLoop", "ApusStore", "ApusServer",
+        "ApusClient",
       ]), system: ["Synchronization"]),
     "ApusDevice": Layer(
       own: pure.union(["ApusRandom", "ApusTLS", "ApusTrust", "ApusLoop"]), system: effects,

@@ -188,6 +188,14 @@ package enum ApusOptions {
   package static let webhookMegabytes = Option(
     "--webhook-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "64", help: "Megabytes on disk for events that wait for webhooks.")
+  package static let relayMegabytes = Option(
+    "--relay-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "1024",
+    help: "Megabytes on disk for notifications that wait for an upstream; then senders wait.")
+  package static let relayHours = Option(
+    "--relay-hours", .integer("N", 1...720), in: [Verb.serve], group: .service,
+    default: "24", help: "Hours after which a notification ends that its upstream has not answered."
+  )
   package static let storeCacheMegabytes = Option(
     "--store-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "32", help: "Megabytes for the cache of the store's tables.")
@@ -345,7 +353,8 @@ package enum ApusOptions {
       unregisterGrace.description, linger.description, tokenRate.description,
       tokenBurst.description, ledger.description,
       ledgerDays.description, ledgerMegabytes.description, deviceCacheMegabytes.description,
-      memoryMegabytes.description, webhookMegabytes.description, storeCacheMegabytes.description,
+      memoryMegabytes.description, webhookMegabytes.description, relayMegabytes.description,
+      relayHours.description, storeCacheMegabytes.description,
       ephemeral.description,
       EnrolmentOptions.enrolment.description, EnrolmentOptions.deviceDays.description,
       shutdown.description,
@@ -369,7 +378,8 @@ package enum ApusOptions {
       LogOptions.counts.description,
       LogOptions.export.description,
       LogOptions.by.description,
-    ] + DevOptions.all + FeedbackOptions.all + TrustOptions.all + AdminOptions.all + [
+    ] + DevOptions.all + FeedbackOptions.all + TrustOptions.all + UpstreamOptions.all
+    + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,
     ]

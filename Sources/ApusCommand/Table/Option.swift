@@ -48,6 +48,7 @@ package enum OptionGroup: String, Sendable, CaseIterable {
   case listeners = "Listeners"
   case service = "Service"
   case change = "What to change"
+  case upstream = "Upstream"
   case issue = "What to issue"
   case device = "Device"
   case search = "What to look for"

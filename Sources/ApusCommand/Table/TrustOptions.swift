@@ -21,7 +21,7 @@ package enum TrustOptions {
 
   package static let appToChange = Option(
     "--change", .topic, in: [Verb.app], group: .change, scope: .flagOnly,
-    help: "Change the app with this bundle id; see --retain and --broadcast.")
+    help: "Change the app with this bundle id; see --retain, --broadcast and --upstream.")
   package static let appRetention = Option(
     "--retain", .integer("N", 1...Limits.retainedNotifications), in: [Verb.app], group: .change,
     scope: .flagOnly, note: "1",

@@ -12,12 +12,23 @@ extension Verb {
       """
       An app is a bundle id. It includes the topics formed with a suffix, such as .voip. Before you remove an app, \
       revoke the keys that are limited to it.
+      """,
       """
+      With an upstream, pushes to device tokens that this service did not issue go on to Apple, or to another service \
+      that speaks the HTTP/2 provider API. The service authenticates there with a provider key or a certificate, of \
+      which it keeps a copy in the data directory. With --change, each option changes what it names and nothing else.
+      """,
     ],
     examples: [
       ("Another app", "apus app --add com.example.clock"),
       ("An app of another team", "apus app --add com.example.clock --team TEAM123456"),
       ("Keep its newest five notifications", "apus app --change com.example.clock --retain 5"),
+      (
+        "Send to Apple what has Apple's device tokens",
+        "apus app --change com.example.clock --upstream apple --upstream-key AuthKey_ABC123DEFG.p8 "
+          + "--upstream-team DEF123GHIJ"
+      ),
+      ("No longer", "apus app --change com.example.clock --upstream none"),
     ])
 
   static let keyDescription = CommandDescription(

@@ -13,6 +13,12 @@ export function teamChoice(teams) {
 
 const input = (props) => h('input', { autocomplete: 'off', spellcheck: 'false', required: true, ...props })
 
+/** What the list says about an app's upstream. */
+function upstreamText(upstream) {
+  const name = { apple: 'Apple', 'apple-sandbox': 'Apple (sandbox)' }[upstream.service] ?? upstream.service
+  return upstream.key_id ? `${name}, key ${upstream.key_id} of team ${upstream.team}` : `${name}, with a certificate`
+}
+
 export class Apps extends Pane {
   constructor() {
     super('Apps', 'Providers can send to these topics only.')
@@ -27,8 +33,10 @@ export class Apps extends Pane {
 
   async update() {
     const [{ apps }, { teams }] = await Promise.all([get('/apps'), get('/teams')])
-    fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', 'Pushes to dead tokens', ''], apps.map((app) => [
-      plain(app.topic), app.team, app.retain && plain(app.retain), count(app.dead_token_pushes),
+    const columns = ['Topic', 'Team', 'Retention', 'Upstream', 'Pushes to dead tokens', '']
+    fill(this.list, table('Apps', columns, apps.map((app) => [
+      plain(app.topic), app.team, app.retain && plain(app.retain), app.upstream && plain(upstreamText(app.upstream)),
+      count(app.dead_token_pushes),
       button('Remove', () => this.#remove(app.topic),
         { class: 'small quiet danger', data: { needs: 'trust' }, 'aria-label': `Remove ${app.topic}` }),
     ])))

@@ -64,6 +64,8 @@ package struct Verdict: Sendable, Equatable {
     case heldBack
     /// No longer held back: the decision is due as for any other frame.
     case admitted
+    /// Upstream has accepted a frame's notification, which was decided before, or nothing more will be said about it.
+    case answered
   }
 
   package var answer: Answer

@@ -210,6 +210,27 @@ package struct BinaryConnection: ~Copyable, Sendable {
     pending.decide(sequence, status.map { .failed($0) } ?? .accepted)
   }
 
+  /// A notification that was accepted is rejected after all, by a service that it was passed on to. Everything behind
+  /// it counts as discarded for its sender, whatever was decided about that.
+  ///
+  /// - Returns: False if the connection has said its last word.
+  package mutating func refuseAccepted(
+    _ sequence: UInt32, identifier: UInt32, isSilent: Bool, status: BinaryStatus
+  ) -> Bool {
+    guard intake != .ended else { return false }
+    if !pending.fail(sequence, status) {
+      // Everything before it is settled.
+      pending.removeAll()
+      _ = pending.append(
+        PendingFrame(
+          identifier: identifier, isSilent: isSilent, startedSeconds: 0, outcome: .failed(status)))
+    }
+    intake = .failed
+    isPartialHandedOut = false
+    partial = []
+    return true
+  }
+
   /// The submitted frame is held back until its device has made progress: its decision may take longer than others.
   package mutating func hold(_ sequence: UInt32) { pending.hold(sequence) }
 

@@ -42,6 +42,14 @@ package struct BinarySender: Sendable {
       skipsUnknownItems: rules.skipsUnknownItems)
   }
 
+  /// Identifies the sender: its certificate, and the environment.
+  package var digest: RelayDigest {
+    guard let certificate else { return RelayDigest(high: 0, low: UInt64(environment.rawValue)) }
+    let bytes = certificate.fingerprint.bytes
+    let (high, low) = (bytes.span.eightBytes(at: 0), bytes.span.eightBytes(at: 8))
+    return RelayDigest(high: high, low: low ^ UInt64(environment.rawValue))
+  }
+
   /// The topic that the certificate names, registered or not.
   package var topicText: [UInt8]? { certificate?.defaultTopic }
 

@@ -50,6 +50,14 @@ struct FrameRing: Sendable {
     frames[index].outcome = outcome
   }
 
+  /// Records that a frame has failed although it was accepted; false if it is not in the ring any more.
+  mutating func fail(_ sequence: UInt32, _ status: BinaryStatus) -> Bool {
+    let distance = sequence &- headSequence
+    guard distance < UInt32(count) else { return false }
+    frames[(head + Int(distance)) & (frames.count - 1)].outcome = .failed(status)
+    return true
+  }
+
   /// Records that a frame is held back.
   mutating func hold(_ sequence: UInt32) {
     guard let index = openIndex(sequence) else { return }

@@ -82,7 +82,7 @@ package struct RelayLane: Sendable {
     return true
   }
 
-  /// The answer to `read`: what the store had, in its order, and whether there is no more.
+  /// The answer to `read`: the notifications in the store, in its order, and whether these are all.
   package mutating func read(_ orders: [UInt64], isEnd: Bool) {
     isReading = false
     fresh.append(contentsOf: orders)
@@ -150,7 +150,7 @@ package struct RelayLane: Sendable {
 
   // MARK: Answers
 
-  /// What becomes of a notification that was sent.
+  /// Whether a notification that was sent is over.
   package enum Ending: Sendable, Hashable {
     /// It is over; the driver removes it from the store.
     case finished

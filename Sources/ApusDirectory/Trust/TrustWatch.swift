@@ -6,8 +6,8 @@ package import ApusLoop
 ///
 /// A revocation must apply within a second, whether it comes from a command, an editor, or the authority's tool that
 /// writes a new list into `crls`. The watch compares the files' stamps four times a second, which costs about twelve
-/// system calls, and reads the files only if a stamp has changed. inotify would save those calls, but misses events on
-/// network file systems.
+/// system calls and one for each file of an upstream, and reads the files only if a stamp has changed. inotify would
+/// save those calls, but misses events on network file systems.
 ///
 /// It has its own loop and thread: reading and checking files must not delay the threads that serve.
 @safe package final class TrustWatch: @unchecked Sendable {

@@ -61,8 +61,18 @@ extension Upstream.Proxy {
     self.init(host: host, port: port, user: user)
   }
 
+  /// - Parameter address: `HOST:PORT`.
+  /// - Throws: What is wrong with either.
+  package init(address: String, user: String?) throws(DirectoryProblem) {
+    guard let (host, port) = HostAndPort.read(address[...], defaultPort: nil) else {
+      throw DirectoryProblem("an upstream's proxy must have the form HOST:PORT")
+    }
+    if let user { try Self.check(user: user) }
+    self.init(host: host, port: port, user: user)
+  }
+
   /// RFC 7617, section 2: no colon and no control characters.
-  static func check(user: String) throws(DirectoryProblem) {
+  private static func check(user: String) throws(DirectoryProblem) {
     let isFit =
       1...256 ~= user.utf8.count && user.trimmed == user
       && user.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && $0 != ":" }

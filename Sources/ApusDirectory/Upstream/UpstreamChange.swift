@@ -1,12 +1,13 @@
 package import ApusCore
+import ApusTrust
 
-/// What becomes of a part that may be missing.
+/// The change of a part that may be missing.
 package enum Edit<Value: Sendable>: Sendable {
   case set(Value)
   case remove
 
   /// The value afterwards.
-  var value: Value? {
+  package var value: Value? {
     if case .set(let value) = self { value } else { nil }
   }
 }
@@ -79,20 +80,24 @@ package struct UpstreamChange: Sendable {
     return UpstreamSettings.KeyName(id: id, team: team)
   }
 
-  /// The files to write.
+  /// The files to write, with nothing in them but keys and certificates: a given text may have both, and only keys are
+  /// private.
   ///
   /// - Throws: What is wrong with which content.
   func content() throws(DirectoryProblem) -> [(part: UpstreamFiles.Part, text: String)] {
     var content: [(part: UpstreamFiles.Part, text: String)] = []
     if let keyPEM {
-      try UpstreamCheck.key(keyPEM, called: "the upstream's key")
-      content.append((.key, keyPEM))
+      let key = try UpstreamCheck.key(keyPEM, called: "the upstream's key")
+      content.append((.key, key.pkcs8PEM))
     }
     if let certificatePEM, let certificateKeyPEM {
-      try UpstreamCheck.identity(
+      let identity = try UpstreamCheck.identity(
         certificatePEM, called: "the upstream's certificate", key: certificateKeyPEM,
         called: "the given key")
-      content += [(.certificate, certificatePEM), (.certificateKey, certificateKeyPEM)]
+      content += [
+        (.certificate, identity.certificates.map(\.pem).joined()),
+        (.certificateKey, identity.key.pkcs8PEM),
+      ]
     }
     if let proxyPassword {
       content.append(
@@ -102,8 +107,8 @@ package struct UpstreamChange: Sendable {
         ))
     }
     if let authority = authorityPEM?.value {
-      try UpstreamCheck.certificates(authority, called: "the upstream's authority")
-      content.append((.authority, authority))
+      let trusted = try UpstreamCheck.certificates(authority, called: "the upstream's authority")
+      content.append((.authority, trusted.map(\.pem).joined()))
     }
     return content
   }

@@ -3,28 +3,32 @@ import ApusTrust
 /// What the files of an upstream must contain. Errors name the file as the caller calls it.
 enum UpstreamCheck {
   /// A provider key: ECDSA on P-256, because provider tokens are signed with ES256.
-  static func key(_ pem: String, called name: String) throws(DirectoryProblem) {
+  @discardableResult
+  static func key(_ pem: String, called name: String) throws(DirectoryProblem) -> PrivateKey {
     let key = try privateKey(pem, called: name)
     guard key.publicKey.kind == .p256 else {
       throw DirectoryProblem(
         "\(name) is not ECDSA on P-256, as provider tokens need; give the .p8 file of a push key")
     }
+    return key
   }
 
   /// A certificate, followed by those up to its authority, and its key.
+  @discardableResult
   static func identity(
     _ pem: String, called name: String, key keyPEM: String, called keyName: String
-  ) throws(DirectoryProblem) {
-    let certificate = try certificates(pem, called: name)[0]
+  ) throws(DirectoryProblem) -> (certificates: [Certificate], key: PrivateKey) {
+    let certificates = try certificates(pem, called: name)
     let key = try privateKey(keyPEM, called: keyName)
     guard key.publicKey.kind.isStrong else {
       throw DirectoryProblem("\(keyName) cannot be used: \(TrustFault.unsupportedKey)")
     }
-    guard key.publicKey.spkiDER == certificate.spkiDER else {
+    guard key.publicKey.spkiDER == certificates[0].spkiDER else {
       throw DirectoryProblem(
         "\(keyName) is not the key of the first certificate in \(name); give the push certificate, "
           + "followed by those above it, and its key")
     }
+    return (certificates, key)
   }
 
   /// - Returns: At least one.

@@ -1,5 +1,6 @@
 package import ApusCore
 import ApusModel
+package import ApusWire
 
 /// What `directory.conf` says about an app's upstream. It has no secrets; these are in ``UpstreamFiles``.
 package struct UpstreamSettings: Sendable, Hashable {
@@ -89,11 +90,17 @@ package struct UpstreamSettings: Sendable, Hashable {
       throw DirectoryProblem(
         "upstream-proxy-user without upstream-proxy: add upstream-proxy = HOST:PORT, or remove it")
     }
-    guard let (host, port) = HostAndPort.read(text[...], defaultPort: nil) else {
-      throw DirectoryProblem("upstream-proxy must have the form HOST:PORT")
-    }
-    if let user { try Upstream.Proxy.check(user: user) }
-    return Upstream.Proxy(host: host, port: port, user: user)
+    return try Upstream.Proxy(address: text, user: user)
+  }
+
+  /// As in the administration API.
+  package var json: JSONValue {
+    .members([
+      "service": .string(service.text), "key_id": (key?.id.text).map(JSONValue.string),
+      "team": (key?.team.text).map(JSONValue.string), "topic": bundleID.map(JSONValue.string),
+      "proxy": (proxy?.address).map(JSONValue.string),
+      "proxy_user": (proxy?.user).map(JSONValue.string), "spool": .bool(spools),
+    ])
   }
 
   /// The names of its values in `directory.conf`.

@@ -195,7 +195,7 @@ extension BinaryProvider {
       return
     }
     let notification = notification(
-      admitted, frame.bytes.span.extracting(frame.frame.payload))
+      admitted, frame.bytes.span.extracting(frame.frame.payload), context.ids.next())
     intercepted.id = notification.id
     let answer = Answer(
       worker: UInt16(context.index), connection: UInt32(connection.slot),

@@ -1,32 +1,165 @@
 import ApusCore
 import ApusDirectory
+import ApusLog
+import ApusLoop
 import ApusModel
+import ApusStore
 import ApusTrust
 import ApusWire
 
-// Frames whose device token another service issued: kept for the app's upstream. Such a frame is accepted as soon as it
-// is in the store.
+// Senders whose app has an upstream. A frame whose device token another service issued is kept for upstream, and
+// accepted as soon as it is in the store. What upstream rejects afterwards is reported by an error packet, as long as
+// the sender is connected; what the sender sends again because of that is recognised.
+
+/// What a connection knows of its frames that went upstream.
+struct RelayingSender {
+  var frames = RelayedFrames()
+  var matching: RememberedSequences.Matching
+  /// An error packet will end the connection: nothing more is read.
+  var isRefusing = false
+
+  /// - Parameter sender: Of its certificate and environment.
+  init(sender: RelayDigest) { matching = RememberedSequences.Matching(sender: sender) }
+}
 
 extension BinaryProvider {
   /// The relay, if the sender's app has an upstream.
-  var upstream: (any UpstreamRelay)? {
+  func beginRelaying() -> (any UpstreamRelay)? {
     guard !context.trust.upstreams.isEmpty, let relay = context.configuration.relay,
       let topic = try? sender.requiredTopic(), context.trust.upstreams[topic.key.app] != nil
     else { return nil }
+    if relaying == nil { relaying = RelayingSender(sender: sender.digest) }
     return relay
   }
 
-  /// Keeps a frame's notification; the decision comes when it is in the store.
-  func keep(
-    _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
-    bytes: Span<UInt8>, token: DeviceToken, for relay: any UpstreamRelay
+  // MARK: Frames
+
+  /// Passes a frame on: to a device of this service if `claims` says so, else to the relay.
+  func relay(
+    _ frame: BinaryFrame, _ bytes: Span<UInt8>, token: DeviceToken, claims: TokenClaims?,
+    to relay: any UpstreamRelay, _ now: Now
   ) throws(Refusal) -> Outcome {
+    var payloads = PayloadSeries(bytes)
+    let payload = bytes.extracting(frame.payload)
+    let id = context.ids.next()
+    if let claims {
+      let admitted = try Admission.admit(
+        frame, payload: frame.payload, of: &payloads, token: token, claims: claims,
+        sender: sender)
+      if let outcome = resent(frame, bytes) { return outcome }
+      noteOther(frame, bytes, id)
+      return pass(admitted, payload: payload, id: id, now)
+    }
     let notification = try Admission.relayed(
-      frame, payload: payload, of: &payloads, bytes: bytes, token: token, sender: sender,
-      id: context.ids.next())
+      frame, payload: frame.payload, of: &payloads, bytes: payload, token: token, sender: sender,
+      id: id)
+    if let outcome = resent(frame, bytes) { return outcome }
     let kept = KeptNotification(
-      notification: notification, acceptedMilliseconds: context.wallMilliseconds,
-      interface: .binary, answer: nextAnswer)
-    return relay.keep(kept) ? .undecided : .failed(.processingError)
+      notification: notification, acceptedMilliseconds: now.wallMilliseconds,
+      waiter: .frame(nextAnswer))
+    guard relay.keep(kept) else { return .refused(.processingError) }
+    relaying?.frames.addRelayed(
+      .init(digest: digest(of: frame, bytes), original: id), sequence: machine.nextSequence,
+      identifier: frame.identifier ?? 0, isSilent: frame.isSimple)
+    return .undecided
   }
+
+  /// The outcome of a frame that repeats an accepted one after an error packet; nil for any other.
+  private func resent(_ frame: BinaryFrame, _ bytes: Span<UInt8>) -> Outcome? {
+    guard var matching = relaying?.matching else { return nil }
+    defer { relaying?.matching = matching }
+    let resends = context.shared.resends
+    guard resends.isMatching(&matching) else { return nil }
+    let digest = digest(of: frame, bytes)
+    guard let resend = resends.match(digest, on: &matching, nowSeconds: context.wallSeconds) else {
+      return nil
+    }
+    context.log(
+      .info, "resent notification accepted before", .text("peer", connection.peer.description),
+      .text("original", resend.original.text))
+    relaying?.frames.addOther(
+      .init(digest: digest, original: resend.original), nextSequence: machine.nextSequence)
+    guard let status = resend.status else { return .accepted }
+    // The rest of what is remembered is for the next connection.
+    resends.remember([], after: digest, on: &matching, nowSeconds: context.wallSeconds) { _ in }
+    return .refused(status)
+  }
+
+  /// A notification for a device of this service follows others that went upstream.
+  private func noteOther(_ frame: BinaryFrame, _ bytes: Span<UInt8>, _ id: NotificationID) {
+    guard let relaying, relaying.frames.count > 0 else { return }
+    self.relaying?.frames.addOther(
+      .init(digest: digest(of: frame, bytes), original: id), nextSequence: machine.nextSequence)
+  }
+
+  /// Of device token, expiration and payload: what a sender repeats.
+  private func digest(of frame: BinaryFrame, _ bytes: Span<UInt8>) -> RelayDigest {
+    var input: [UInt8] = []
+    input.reserveCapacity(DeviceToken.byteCount + 5 + frame.payload.count)
+    input.append(bytes.extracting(frame.token))
+    input.append(frame.expiration == nil ? 0 : 1)
+    let expiration = frame.expiration ?? 0
+    for shift: UInt32 in [24, 16, 8, 0] {
+      input.append(UInt8(truncatingIfNeeded: expiration >> shift))
+    }
+    input.append(bytes.extracting(frame.payload))
+    let words = SHA256Digest(of: input.span).words
+    return RelayDigest(high: words.0, low: words.1)
+  }
+
+  // MARK: Answers
+
+  /// Upstream has accepted a notification, or nothing will be said about it.
+  func relayedAnswered(_ sequence: UInt32) {
+    relaying?.frames.answered(sequence)
+    if connection.isReadingPaused { connection.markDirty() }
+  }
+
+  /// Upstream has rejected a notification. False if the sender cannot be told any more.
+  func refuse(_ refusal: RelayRefusal, of relay: any UpstreamRelay) -> Bool {
+    guard !machine.isEnded, var relaying, !relaying.isRefusing,
+      let refused = relaying.frames.refused(refusal.answer.sequence)
+    else { return false }
+    relaying.isRefusing = true
+    let (loop, waiting) = (context.loop, RefusingSender(provider: self))
+    context.shared.resends.remember(
+      refused.following, after: refused.digest, on: &relaying.matching,
+      nowSeconds: context.wallSeconds
+    ) { error in
+      // Without the rows a restart would forget what is remembered, and nothing else.
+      loop.perform {
+        let isTold = waiting.provider.report(refusal, refused)
+        relay.settled(refusal, isReported: isTold)
+      }
+    }
+    self.relaying = relaying
+    return true
+  }
+
+  /// Ends the connection with an error packet; false if the sender cannot be told, or not which notification it is.
+  fileprivate func report(_ refusal: RelayRefusal, _ refused: RelayedFrames.Refused) -> Bool {
+    defer { connection.markDirty() }
+    return machine.refuseAccepted(
+      refusal.answer.sequence, identifier: refused.identifier, isSilent: refused.isSilent,
+      status: refusal.status) && !refused.isSilent
+  }
+
+  /// Whether nothing more is to be read because of what went upstream.
+  var isRelayBlocked: Bool {
+    guard let relaying else { return false }
+    return relaying.isRefusing || relaying.frames.count >= Limits.relayLookAheadFrames
+      || context.configuration.relay?.isFull == true
+  }
+
+  func endRelaying() {
+    guard var relaying else { return }
+    context.shared.resends.end(&relaying.matching)
+    self.relaying = relaying
+  }
+}
+
+/// A sender that is to be told of a rejection when the store has what it will send again. Only its worker's thread uses
+/// it.
+private struct RefusingSender: @unchecked Sendable {
+  let provider: BinaryProvider
 }

@@ -14,6 +14,8 @@ final class BinaryProvider: ConnectionDriver {
   private let shard: ShardDriver
   var machine: BinaryConnection
   private(set) var sender: BinarySender
+  /// Nil until the sender's app has an upstream.
+  var relaying: RelayingSender?
   /// Nil in a normal service.
   let interception: (any ProviderInterception)?
   /// Reading stops until this second: a flood for one device.
@@ -55,7 +57,7 @@ final class BinaryProvider: ConnectionDriver {
   // MARK: Frames
 
   /// The times of one turn.
-  private struct Now {
+  struct Now {
     /// Of the worker's clock.
     let seconds: Int64
     let wallMilliseconds: Int64
@@ -75,14 +77,16 @@ final class BinaryProvider: ConnectionDriver {
     if let interception { return interception.receive(input, of: self) }
     // None of it changes meanwhile. To look at it frame by frame would retain and release what is on the way each time.
     let (sender, sealer, now) = (sender, context.sealer, Now(context))
-    let upstream = upstream
+    let upstream = beginRelaying()
     let scratch = providers.binaryScratch
     var offset = 0
     while true {
-      machine.lookAhead(input, from: offset, into: &scratch.batch)
-      if scratch.batch.count > 0 {
-        take(scratch, input, at: &offset, sender, sealer, upstream, now)
-        continue
+      if upstream == nil {
+        machine.lookAhead(input, from: offset, into: &scratch.batch)
+        if scratch.batch.count > 0 {
+          take(scratch, input, at: &offset, sender, sealer, now)
+          continue
+        }
       }
       switch machine.next(input, at: &offset, nowSeconds: now.seconds) {
       case .wait, .over: return
@@ -108,23 +112,21 @@ final class BinaryProvider: ConnectionDriver {
     guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
       throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
     }
-    var payloads = PayloadSeries(bytes)
-    let (payload, claims) = (bytes.extracting(frame.payload), sealer.open(token))
-    if claims == nil, let upstream {
-      return try keep(
-        frame, payload: frame.payload, of: &payloads, bytes: payload, token: token, for: upstream)
+    let claims = sealer.open(token)
+    if let upstream {
+      return try relay(frame, bytes, token: token, claims: claims, to: upstream, now)
     }
+    var payloads = PayloadSeries(bytes)
     let admitted = try Admission.admit(
       frame, payload: frame.payload, of: &payloads, token: token, claims: claims, sender: sender)
-    return pass(admitted, payload: payload, now)
+    return pass(admitted, payload: bytes.extracting(frame.payload), id: context.ids.next(), now)
   }
 
   /// Takes the frames of a batch, whose bytes begin at `offset`, up to the first that is refused: then nothing that
   /// follows counts.
   private func take(
     _ scratch: BinaryScratch, _ input: Span<UInt8>, at offset: inout Int,
-    _ sender: borrowing BinarySender, _ sealer: TokenSealer, _ upstream: (any UpstreamRelay)?,
-    _ now: Now
+    _ sender: borrowing BinarySender, _ sealer: TokenSealer, _ now: Now
   ) {
     sealer.open(scratch.batch.tokens, into: &scratch.claims)
     // As values of this function: each look into the object would retain and release what it gives.
@@ -136,17 +138,11 @@ final class BinaryProvider: ConnectionDriver {
       let payload = offset + frame.payload.lowerBound..<offset + frame.payload.upperBound
       offset += frame.byteCount
       do throws(Refusal) {
-        if claims[index] == nil, let upstream {
-          let outcome = try keep(
-            frame, payload: payload, of: &payloads, bytes: input.extracting(payload),
-            token: batch.tokens[index], for: upstream)
-          decide(outcome, of: frame, nowSeconds: now.seconds)
-          continue
-        }
         let admitted = try Admission.admit(
           frame, payload: payload, of: &payloads, token: batch.tokens[index],
           claims: claims[index], sender: sender)
-        let outcome = pass(admitted, payload: input.extracting(payload), now)
+        let outcome = pass(
+          admitted, payload: input.extracting(payload), id: context.ids.next(), now)
         decide(outcome, of: frame, nowSeconds: now.seconds)
       } catch {
         return refuse(frame, token: batch.tokens[index], error, nowSeconds: now.seconds)
@@ -167,11 +163,13 @@ final class BinaryProvider: ConnectionDriver {
     case accepted
     case undecided
     case failed(BinaryStatus)
+    /// Rejected at once: nothing behind it is looked at.
+    case refused(BinaryStatus)
   }
 
   /// Sends an admitted notification on its way.
-  private func pass(
-    _ admitted: borrowing AdmittedFrame, payload: Span<UInt8>, _ now: Now
+  func pass(
+    _ admitted: borrowing AdmittedFrame, payload: Span<UInt8>, id: NotificationID, _ now: Now
   ) -> Outcome {
     if context.owns(admitted.claims.device),
       shard.discard(
@@ -179,7 +177,8 @@ final class BinaryProvider: ConnectionDriver {
     {
       return .accepted
     }
-    guard let verdict = providers.router.route(notification(admitted, payload), nextAnswer) else {
+    guard let verdict = providers.router.route(notification(admitted, payload, id), nextAnswer)
+    else {
       return .undecided
     }
     if let rejection = verdict.rejection { shard.noteRejection(rejection.reason) }
@@ -197,20 +196,21 @@ final class BinaryProvider: ConnectionDriver {
     switch outcome {
     case .accepted: machine.accept(frame, nowSeconds: nowSeconds)
     case .undecided: _ = machine.submit(frame, nowSeconds: nowSeconds)
+    case .refused(let status): machine.refuse(frame, status: status, nowSeconds: nowSeconds)
     case .failed(let status):
       machine.decide(machine.submit(frame, nowSeconds: nowSeconds), status: status)
     }
   }
 
   func notification(
-    _ admitted: borrowing AdmittedFrame, _ payload: Span<UInt8>
+    _ admitted: borrowing AdmittedFrame, _ payload: Span<UInt8>, _ id: NotificationID
   ) -> Notification {
     let notification = shard.takeNotification()
     Admission.fill(
       notification, from: admitted.head, claims: admitted.claims, interface: .binary,
       collapseID: Span(), payload: payload, nowMilliseconds: context.wallMilliseconds)
-    notification.id = context.ids.next()
-    notification.uniqueID = notification.id
+    notification.id = id
+    notification.uniqueID = id
     return notification
   }
 
@@ -261,14 +261,14 @@ final class BinaryProvider: ConnectionDriver {
     case .admitted:
       machine.resume(sequence, nowSeconds: Int64(context.nowSeconds))
       connection.markDirty()
+    case .answered: relayedAnswered(sequence)
     }
   }
 
   /// Whether nothing more is to be read for now.
   override var wantsPause: Bool {
     machine.pendingCount >= Limits.binaryWindowFrames || context.nowSeconds < pausedUntilSeconds
-      || shard.mustPause(undecided: machine.pendingCount)
-      || context.configuration.relay?.isFull == true && upstream != nil
+      || shard.mustPause(undecided: machine.pendingCount) || isRelayBlocked
   }
 
   // MARK: Output
@@ -372,6 +372,7 @@ final class BinaryProvider: ConnectionDriver {
 
   /// The socket is gone.
   override func connectionClosed(_ end: Connection.End) {
+    endRelaying()
     interception?.connectionClosed(self)
   }
 }

@@ -24,11 +24,13 @@ extension HTTP2Provider {
       content.fields, connection: sender, directory: directory,
       bodyByteCount: request.bodyByteCount, body: request.bodyBytes,
       substitute: DeviceToken(words: (0, 0, 0, 0)))
-    guard let app = head.topic?.key.app, context.trust.upstreams[app] != nil else { return false }
+    guard let app = head.topic?.key.app, let upstream = context.trust.upstreams[app] else {
+      return false
+    }
     let notification = try Admission.relayed(
       head, content.fields, token: token, grant: grant, connection: sender, directory: directory,
       body: request.bodyBytes, id: context.ids.next())
-    forward(request, notification, relay)
+    forward(request, notification, relay, spools: upstream.spools)
     return true
   }
 
@@ -39,13 +41,21 @@ extension HTTP2Provider {
   }
 
   private func forward(
-    _ request: HTTP2Request, _ notification: RelayedNotification, _ relay: any UpstreamRelay
+    _ request: HTTP2Request, _ notification: RelayedNotification, _ relay: any UpstreamRelay,
+    spools: Bool
   ) {
     undecidedCount += 1
-    let id = notification.id
+    let (id, accepted) = (notification.id, context.wallMilliseconds)
     let (loop, waiting) = (context.loop, WaitingRequest(provider: self, request: request))
     relay.forward(notification) { answer in
-      loop.perform { waiting.provider.relayed(waiting.request, id, answer) }
+      let answered = { @Sendable (answer: UpstreamAnswer) in
+        loop.perform { waiting.provider.relayed(waiting.request, id, answer) }
+      }
+      guard spools, answer.mayBeRepeated else { return answered(answer) }
+      let kept = KeptNotification(
+        notification: notification, acceptedMilliseconds: accepted,
+        waiter: .request { isKept in answered(isKept ? .accepted(uniqueID: nil) : answer) })
+      if relay.isFull || !relay.keep(kept) { answered(answer) }
     }
   }
 
@@ -122,5 +132,15 @@ extension RejectionBody {
       "reason": .string(rejection.reason),
       "timestamp": rejection.timestampMilliseconds.map { .integer($0) },
     ]).bytes
+  }
+}
+
+extension UpstreamAnswer {
+  /// Whether upstream has certainly not accepted the notification, and may accept it later.
+  fileprivate var mayBeRepeated: Bool {
+    switch UpstreamVerdict(self) {
+    case .later, .misconfigured, .again(mayDuplicate: false): true
+    case .accepted, .badToken, .dead, .refused, .again(mayDuplicate: true): false
+    }
   }
 }

@@ -17,6 +17,8 @@ struct SharedState: Sendable {
   /// Memory that notifications take.
   var memory = MemoryTotal()
   var channels: ChannelRegister
+  /// What legacy senders will send again.
+  var resends: ResendRegister
   /// Nil in a simulation.
   var channelMetrics: ChannelMetrics?
   var audit: AuditLog

@@ -10,7 +10,7 @@ package protocol UpstreamRelay: Sendable {
   /// Uses the upstreams of `trust` from now on. Called before the workers judge by it.
   func trustReplaced(_ trust: Trust)
 
-  /// Goes on with what is in the store. Called once, before the listeners open.
+  /// Starts to send what is in the store. Called once, before the workers start.
   func start(_ host: RelayHost) throws
 
   /// Sends a notification to its app's upstream, and calls `done` once, on any thread. Notifications that are certain
@@ -25,6 +25,11 @@ package protocol UpstreamRelay: Sendable {
   /// Whether so much is kept that providers must wait.
   var isFull: Bool { get }
 
+  /// A worker has dealt with a refusal.
+  ///
+  /// - Parameter isReported: Whether the sender is told; if not, the feedback list has to say it.
+  func settled(_ refusal: RelayRefusal, isReported: Bool)
+
   /// Ends everything at once: the service has answered what it could.
   func stop()
 }
@@ -35,6 +40,8 @@ package struct RelayHost: Sendable {
   package let order: AcceptanceOrder
   /// Brings decisions to a worker, given its index.
   package let deliver: @Sendable (_ worker: Int, [Verdict]) -> Void
+  /// Brings a late refusal to a worker, given its index, which answers with ``UpstreamRelay/settled(_:isReported:)``.
+  package let refuse: @Sendable (_ worker: Int, RelayRefusal) -> Void
   /// Lets the workers read on from providers that had to wait, see ``UpstreamRelay/isFull``.
   package let readOn: @Sendable () -> Void
 }
@@ -44,7 +51,36 @@ package struct KeptNotification: Sendable {
   package var notification: RelayedNotification
   /// Unix milliseconds.
   package var acceptedMilliseconds: Int64
-  package var interface: ProviderInterface
-  /// Who gets the decision: none if the store has it, else the service's own fault.
+  package var waiter: Waiter
+
+  package enum Waiter: Sendable {
+    /// A frame of the binary interface, which gets a verdict, and maybe a ``RelayRefusal`` later.
+    case frame(Answer)
+    /// Called once, on any thread, with whether the store has the notification.
+    case request(@Sendable (_ isKept: Bool) -> Void)
+  }
+}
+
+/// Upstream has rejected a notification that was accepted before.
+package struct RelayRefusal: Sendable {
+  /// The frame.
   package var answer: Answer
+  package var id: NotificationID
+  package var status: BinaryStatus
+  /// Where the relay finds the notification.
+  package var topic: TopicKey
+  package var environment: Environment
+  package var order: UInt64
+
+  package init(
+    answer: Answer, id: NotificationID, status: BinaryStatus, topic: TopicKey,
+    environment: Environment, order: UInt64
+  ) {
+    self.answer = answer
+    self.id = id
+    self.status = status
+    self.topic = topic
+    self.environment = environment
+    self.order = order
+  }
 }

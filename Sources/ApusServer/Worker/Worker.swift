@@ -190,6 +190,7 @@ import ApusTrust
     connections.reportDescriptors()
     if context.index == 0 {
       handOutExpired()
+      context.shared.resends.secondPassed(nowSeconds: context.wallSeconds)
       if context.nowSeconds.isMultiple(of: 60) {
         context.shared.channels.dropExpired(nowSeconds: context.wallSeconds)
       }

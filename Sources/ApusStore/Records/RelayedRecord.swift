@@ -6,7 +6,8 @@ package import ApusModel
 /// Key: 0x01 (1), app (4), environment (1), sequence (8): a scan finds an app's notifications in the order of their
 /// acceptance. Value, numbers big-endian: version (1), id (16), accepted in Unix milliseconds (8), expiration in Unix
 /// seconds (8, all ones if absent), priority (1, 0 if absent), push type (1, 0xff if absent), topic suffix (1),
-/// provider interface (1), flags (1), device token (1 for the length, then the bytes), collapse id (likewise), payload.
+/// provider interface (1), origin (14: worker (2, all ones if there is none), slot (4), generation (4), frame (4)),
+/// device token (1 for the length, then the bytes), collapse id (likewise), payload.
 package struct RelayedRecord: Sendable, Hashable {
   package struct Key: Sendable, Hashable {
     package var app: AppID
@@ -16,6 +17,23 @@ package struct RelayedRecord: Sendable, Hashable {
     package init(app: AppID, environment: Environment, sequence: UInt64) {
       self.app = app
       self.environment = environment
+      self.sequence = sequence
+    }
+  }
+
+  /// The frame on the binary interface that it came with, for as long as the service runs.
+  package struct Origin: Sendable, Hashable {
+    /// Less than 65,535.
+    package var worker: UInt16
+    /// Of the connection, like the next.
+    package var slot: UInt32
+    package var generation: UInt32
+    package var sequence: UInt32
+
+    package init(worker: UInt16, slot: UInt32, generation: UInt32, sequence: UInt32) {
+      self.worker = worker
+      self.slot = slot
+      self.generation = generation
       self.sequence = sequence
     }
   }
@@ -30,16 +48,13 @@ package struct RelayedRecord: Sendable, Hashable {
     /// Of its topic.
     package var suffix: TopicSuffix
     package var interface: ProviderInterface
-    /// ``mayHaveBeenSent`` or 0.
-    package var flags: UInt8
-
-    /// In `flags`: the service ended while it was on its way upstream, so the device may get it twice.
-    package static let mayHaveBeenSent: UInt8 = 1
+    /// Nil if nobody can be told of a rejection.
+    package var origin: Origin?
 
     package init(
       id: NotificationID, acceptedMilliseconds: Int64, expirationSeconds: Int64?,
       priority: Priority?, pushType: PushType?, suffix: TopicSuffix,
-      interface: ProviderInterface, flags: UInt8 = 0
+      interface: ProviderInterface, origin: Origin? = nil
     ) {
       self.id = id
       self.acceptedMilliseconds = acceptedMilliseconds
@@ -48,7 +63,7 @@ package struct RelayedRecord: Sendable, Hashable {
       self.pushType = pushType
       self.suffix = suffix
       self.interface = interface
-      self.flags = flags
+      self.origin = origin
     }
   }
 
@@ -61,7 +76,8 @@ package struct RelayedRecord: Sendable, Hashable {
   package var payload: Range<Int>
 
   package static let version: UInt8 = 1
-  private static let fixedByteCount = 40
+  private static let fixedByteCount = 53
+  private static let noWorker = UInt16.max
   private static let noExpiration: Int64 = -1
   private static let noPriority: UInt8 = 0
   private static let noPushType: UInt8 = 0xff
@@ -88,7 +104,10 @@ package struct RelayedRecord: Sendable, Hashable {
       record.append(fields.pushType?.rawValue ?? noPushType)
       record.append(fields.suffix.rawValue)
       record.append(fields.interface.rawValue)
-      record.append(fields.flags)
+      record.append(bigEndian: fields.origin?.worker ?? noWorker)
+      record.append(bigEndian: fields.origin?.slot ?? 0)
+      record.append(bigEndian: fields.origin?.generation ?? 0)
+      record.append(bigEndian: fields.origin?.sequence ?? 0)
       record.append(UInt8(deviceToken.count))
       record.append(copying: deviceToken)
       record.append(UInt8(collapseID.count))
@@ -110,8 +129,12 @@ package struct RelayedRecord: Sendable, Hashable {
       pushType: try Self.pushType(cursor.integer("push type", in: bytes)),
       suffix: try Self.suffix(cursor.integer("topic suffix", in: bytes)),
       interface: try Self.interface(cursor.integer("interface", in: bytes)),
-      flags: try cursor.integer("flags", in: bytes))
-    guard fields.flags & ~Fields.mayHaveBeenSent == 0 else { throw .malformed(field: "flags") }
+      origin: Self.origin(
+        Origin(
+          worker: try cursor.integer("origin", in: bytes),
+          slot: try cursor.integer("origin", in: bytes),
+          generation: try cursor.integer("origin", in: bytes),
+          sequence: try cursor.integer("origin", in: bytes))))
     let tokenLength: UInt8 = try cursor.integer("device token", in: bytes)
     guard 1...Limits.deviceTokenBytes ~= Int(tokenLength) else {
       throw .malformed(field: "device token")
@@ -124,6 +147,10 @@ package struct RelayedRecord: Sendable, Hashable {
     collapseID = try cursor.run(Int(collapseLength), "collapse id", in: bytes)
     payload = cursor.position..<bytes.count
     guard !payload.isEmpty else { throw .truncated(field: "payload") }
+  }
+
+  private static func origin(_ origin: Origin) -> Origin? {
+    origin.worker == noWorker ? nil : origin
   }
 
   private static func accepted(_ milliseconds: Int64) throws(RecordError) -> Int64 {

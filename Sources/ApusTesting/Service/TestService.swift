@@ -280,6 +280,14 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.service.administered.rejections() ?? [:] }
   }
 
+  /// The trust data in use; nil after the end of the service.
+  package func trust() -> Trust? { running.withLock { $0?.service.currentTrust() } }
+
+  /// Since when the trust data is older than the files, and why; nil if it is current.
+  package func staleness() -> TrustStaleness? {
+    running.withLock { $0?.service.administered.staleness }
+  }
+
   package func clockChanged() { running.withLock { $0?.service.clockChanged() } }
 
   package func reload() { running.withLock { $0?.service.reload() } }

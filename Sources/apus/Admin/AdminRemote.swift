@@ -165,7 +165,11 @@ struct AdminRemote {
 
   /// Prints the elements of a list, one per line.
   func showList(_ json: JSONValue, _ list: String, name: String) {
-    let elements = json[list]?.array ?? []
+    Self.show(json[list]?.array ?? [], name: name, invocation)
+  }
+
+  /// The same of elements that this program made.
+  static func show(_ elements: [JSONValue], name: String, _ invocation: Invocation) {
     if invocation.isOn(ApusOptions.json) {
       for element in elements { Output.json(element) }
       return
@@ -174,7 +178,7 @@ struct AdminRemote {
       (
         key: element[name]?.string ?? "",
         value: (element.object?.members ?? []).filter { $0.key != name }
-          .map { "\($0.key.words) \(Self.text($0.value))" }.joined(separator: ", ")
+          .map { "\($0.key.words) \(text($0.value))" }.joined(separator: ", ")
       )
     }
     Output.standard(rows.isEmpty ? "None.\n" : table(rows))

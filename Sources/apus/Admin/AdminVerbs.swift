@@ -30,6 +30,7 @@ extension AdminRemote {
         body: .members([
           "topic": .string(topic), "team": invocation[TrustOptions.appTeam].map(JSONValue.string),
           "retain": invocation[TrustOptions.appRetention].map { .integer(Int64($0)) },
+          "upstream": try UpstreamArguments(invocation).addition().map { Edit.set($0).request },
         ]))
       show(made, "Added the app \(topic) to team \(made["team"]?.string ?? "").\n")
     } else if let topic = invocation[TrustOptions.appToChange] {

@@ -91,7 +91,11 @@ struct ServeCommand {
     configuration.deviceDays = invocation.value(EnrolmentOptions.deviceDays)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
     configuration.log = Log(invocation)
-    configuration.relay = Relay(log: configuration.log)
+    configuration.relay = Relay(
+      SpoolLimits(
+        byteCount: invocation.value(ApusOptions.relayMegabytes) << 20,
+        ageSeconds: Int64(invocation.value(ApusOptions.relayHours)) * 3600),
+      log: configuration.log)
     configuration.admin = try AdminServing(invocation).configuration()
     return configuration
   }

@@ -135,6 +135,7 @@ class Changes(AdminCase):
         self.expect("com.example.app", ".rows")
         pushes = "return document.querySelector('[data-label=\"Pushes to dead tokens\"]').innerText"
         self.assertEqual(browser.run(pushes), "12,345")
+        self.expect("Apple, key ABC123DEFG of team DEF123GHIJ", ".rows")
         browser.type("input", "com.example.app", "New app")
         browser.click("form button", "Add")
         browser.wait("document.querySelector('[role=alert]').textContent.includes('already exists')")

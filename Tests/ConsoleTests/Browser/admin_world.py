@@ -63,7 +63,9 @@ class World:
         self.requests = []
         self.accepted, self.ready = 1_234_567, True
         self.teams = [{"team": "TEAM123456", "name": "Example Ltd"}]
-        self.apps = [{"topic": TOPIC, "team": "TEAM123456", "id": "1", "retain": "28 d", "dead_token_pushes": 12345}]
+        upstream = {"service": "apple", "key_id": "ABC123DEFG", "team": "DEF123GHIJ", "spool": False}
+        self.apps = [{"topic": TOPIC, "team": "TEAM123456", "id": "1", "retain": "28 d", "dead_token_pushes": 12345,
+                      "upstream": upstream}]
         self.keys = [
             {"key": "ABC123DEFG", "team": "TEAM123456", "environments": ["production", "development"], "topics": []}
         ]

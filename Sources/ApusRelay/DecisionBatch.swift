@@ -1,0 +1,16 @@
+import ApusCore
+
+/// Decisions of one turn, by the worker that they are for.
+struct DecisionBatch {
+  private var verdicts: [Int: [Verdict]] = [:]
+
+  mutating func add(_ verdict: Verdict) {
+    verdicts[Int(verdict.answer.worker), default: []].append(verdict)
+  }
+
+  mutating func deliver(_ deliver: (_ worker: Int, [Verdict]) -> Void) {
+    guard !verdicts.isEmpty else { return }
+    for (worker, batch) in verdicts { deliver(worker, batch) }
+    verdicts.removeAll(keepingCapacity: true)
+  }
+}

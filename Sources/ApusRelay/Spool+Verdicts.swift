@@ -1,0 +1,113 @@
+import ApusCore
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusStore
+
+// What follows from upstream's final answer to a notification.
+
+extension Spool {
+  func conclude(
+    _ order: UInt64, _ spooled: SpooledNotification, _ verdict: UpstreamVerdict
+  ) {
+    let topic = spooled.topic
+    switch verdict {
+    case .accepted:
+      noteGood(topic)
+      noteAnswered(spooled)
+    case .dead(let since):
+      noteGood(topic)
+      let since = since ?? loop.wallMilliseconds
+      note(spooled, deadSinceMilliseconds: since)
+      list(spooled, deadSinceMilliseconds: since)
+      noteAnswered(spooled)
+    case .badToken:
+      if isReportable(order, spooled) { refuse(order, spooled, .invalidToken) }
+      return
+    case .refused(let status): return refuse(order, spooled, status)
+    case .misconfigured, .later, .again: return
+    }
+    end(order, spooled)
+  }
+
+  /// Keeps further notifications for the token back, for a day.
+  private func note(_ spooled: SpooledNotification, deadSinceMilliseconds since: Int64) {
+    let (token, now) = (RelayedToken(spooled.notification), loop.wallMilliseconds / 1000)
+    if let displaced = deadTokens.note(token, sinceMilliseconds: since, notedSeconds: now) {
+      rows.remove(displaced)
+    }
+    rows.put(token, deadSinceMilliseconds: since, notedSeconds: now)
+  }
+
+  private func list(_ spooled: SpooledNotification, deadSinceMilliseconds since: Int64) {
+    do throws(StoreError) {
+      try rows.list(spooled, deadSinceMilliseconds: since)
+    } catch {
+      log.limited(.error, .feedbackUnreadable, atMilliseconds: loop.nowMilliseconds) {
+        [.text("reason", "\(error)")]
+      }
+    }
+  }
+
+  private func noteGood(_ topic: RelayTopic) {
+    if lanes[topic]?.alarm.noteGood() == true { sendDoubted(topic) }
+  }
+
+  /// The sender needs not remember it any more.
+  private func noteAnswered(_ spooled: SpooledNotification) {
+    if let answer = spooled.answer { decisions.add(Verdict(answer: answer, notice: .answered)) }
+  }
+
+  /// Tells the sender of a rejection, if it is connected; `settle` follows.
+  private func refuse(_ order: UInt64, _ spooled: SpooledNotification, _ status: BinaryStatus) {
+    let notification = spooled.notification
+    log(
+      .info, "upstream rejected a notification", .text("id", notification.id.text),
+      .text("status", status.text.description))
+    let refusal = RelayRefusal(
+      answer: spooled.answer ?? Answer(worker: .max, slot: 0, generation: 0), id: notification.id,
+      status: status, topic: notification.topic, environment: notification.environment,
+      order: order)
+    guard spooled.answer != nil else { return settle(refusal, isReported: false) }
+    host.refuse(Int(refusal.answer.worker), refusal)
+  }
+
+  /// A refusal is reported, or cannot be: then the feedback list has a bad token.
+  func settle(_ refusal: RelayRefusal, isReported: Bool) {
+    let topic = RelayTopic(app: refusal.topic.app, environment: refusal.environment)
+    guard let spooled = lanes[topic]?.contents[refusal.order] else { return }
+    if !isReported, refusal.status == .invalidToken {
+      list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
+    }
+    end(refusal.order, spooled)
+  }
+
+  /// Whether a bad token is reported: not if the configuration is in doubt.
+  private func isReportable(_ order: UInt64, _ spooled: SpooledNotification) -> Bool {
+    let topic = spooled.topic
+    guard let ruling = lanes[topic]?.alarm.noteBad() else { return false }
+    switch ruling {
+    case .report: return true
+    case .raise:
+      log(
+        .error, "upstream takes most device tokens for bad: check environment and topic",
+        .number("app", Int64(topic.app.rawValue)), .text("environment", topic.environment.name))
+    case .hold: break
+    }
+    lanes[topic]?.contents[order] = nil
+    lanes[topic]?.doubted.append(order)
+    return false
+  }
+
+  /// Sends those again that were held while the configuration was in doubt.
+  func sendDoubted(_ topic: RelayTopic) {
+    guard let doubted = lanes[topic]?.doubted else { return }
+    lanes[topic]?.doubted = []
+    for order in doubted {
+      guard let spooled = try? rows.read(topic, order) else { continue }
+      lanes[topic]?.contents[order] = spooled
+      lanes[topic]?.machine.putBack(order)
+    }
+  }
+}

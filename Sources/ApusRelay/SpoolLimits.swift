@@ -1,0 +1,12 @@
+/// How much a spool keeps.
+package struct SpoolLimits: Sendable {
+  /// Bytes in the store beyond which providers wait.
+  package var byteCount: Int
+  /// Seconds after which a notification ends that upstream has not answered.
+  package var ageSeconds: Int64
+
+  package init(byteCount: Int = 1024 << 20, ageSeconds: Int64 = 86_400) {
+    self.byteCount = byteCount
+    self.ageSeconds = ageSeconds
+  }
+}

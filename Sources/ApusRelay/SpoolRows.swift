@@ -1,0 +1,193 @@
+import ApusCore
+import ApusModel
+import ApusStore
+import ApusTrust
+import ApusWire
+
+/// The rows of a spool, and what is to be written of them. Confined to the spool's loop.
+struct SpoolRows: ~Copyable {
+  private let store: any DurableStore
+  private var group: WriteGroup
+  /// Memory for a value.
+  private var scratch: [UInt8] = []
+
+  init(_ store: any DurableStore) {
+    self.store = store
+    group = store.makeGroup()
+  }
+
+  // MARK: Writing
+
+  /// Whether there is nothing to write.
+  var isEmpty: Bool { group.count == 0 }
+
+  /// Adds a notification's row; returns its size in bytes.
+  mutating func put(_ order: UInt64, _ spooled: SpooledNotification) -> Int {
+    let notification = spooled.notification
+    var value: [UInt8] = []
+    swap(&value, &scratch)
+    defer { swap(&value, &scratch) }
+    RelayedRecord.encode(
+      RelayedRecord.Fields(
+        id: notification.id, acceptedMilliseconds: spooled.acceptedMilliseconds,
+        expirationSeconds: notification.expirationSeconds, priority: notification.priority,
+        pushType: notification.pushType, suffix: notification.topic.suffix,
+        interface: spooled.answer == nil ? .http2 : .binary,
+        origin: spooled.answer.map(RelayedRecord.Origin.init)),
+      deviceToken: notification.token.span, collapseID: notification.collapseID.span,
+      payload: notification.payload.span, into: &value)
+    let key = Self.key(order, spooled.topic)
+    group.put(.relay, key: key.span, value: value.span)
+    return key.count + value.count
+  }
+
+  mutating func remove(_ order: UInt64, _ topic: RelayTopic) {
+    let key = Self.key(order, topic)
+    group.delete(.relay, key: key.span)
+  }
+
+  mutating func put(_ totals: SpoolTotals, of topic: RelayTopic) {
+    let record = SpoolTotalsRecord(
+      app: topic.app, environment: topic.environment, count: Int64(totals.count),
+      byteCount: Int64(totals.byteCount))
+    if totals.count == 0 {
+      group.delete(.relay, key: record.key.span)
+    } else {
+      let value = record.encoded()
+      group.put(.relay, key: record.key.span, value: value.span)
+    }
+  }
+
+  /// Notes a token that upstream declared dead.
+  mutating func put(_ token: RelayedToken, deadSinceMilliseconds since: Int64, notedSeconds: Int64)
+  {
+    let key = DeadTokenRecord.key(of: token)
+    let value = DeadTokenRecord(
+      token: token, sinceMilliseconds: since, notedSeconds: notedSeconds
+    ).encoded()
+    group.put(.relay, key: key.span, value: value.span)
+  }
+
+  mutating func remove(_ token: RelayedToken) {
+    let key = DeadTokenRecord.key(of: token)
+    group.delete(.relay, key: key.span)
+  }
+
+  /// Adds the token to its topic's feedback list, which has tokens of 32 bytes, as the binary interface.
+  mutating func list(
+    _ spooled: SpooledNotification, deadSinceMilliseconds since: Int64
+  ) throws(StoreError) {
+    guard let token = DeviceToken(bytes: spooled.notification.token.span) else { return }
+    let list = FeedbackTopic(
+      topic: spooled.notification.topic, environment: spooled.notification.environment)
+    let previous = try store.feedbackTime(of: token, in: list)
+    group.putFeedback(
+      FeedbackRow(milliseconds: max(0, since), token: token), in: list, replacing: previous)
+  }
+
+  /// Writes everything; `completion` is called on the commit thread.
+  mutating func commit(_ completion: @escaping @Sendable (StoreError?) -> Void) {
+    store.commit(renewing: &group, completion: completion)
+  }
+
+  // MARK: Reading
+
+  /// Rows of a topic in their order, of a higher one than `order`, at most `count`. A row that cannot be read is left
+  /// where it is, for `apus doctor` to report.
+  func read(
+    _ topic: RelayTopic, after order: UInt64, count: Int
+  ) throws(StoreError) -> [(order: UInt64, spooled: SpooledNotification)] {
+    var found: [(order: UInt64, spooled: SpooledNotification)] = []
+    found.reserveCapacity(count)
+    let prefix = RelayedRecord.Key.prefix(topic.app, topic.environment)
+    let start = Self.key(order + 1, topic)
+    try store.scan(.relay, prefix: prefix.span, from: start.span) { key, value in
+      guard let key = try? RelayedRecord.Key(decoding: key),
+        let spooled = Self.decode(value, topic, keyByteCount: start.count)
+      else { return true }
+      found.append((key.sequence, spooled))
+      return found.count < count
+    }
+    return found
+  }
+
+  func read(_ topic: RelayTopic, _ order: UInt64) throws(StoreError) -> SpooledNotification? {
+    let key = Self.key(order, topic)
+    guard let value = try store.get(.relay, key: key.span) else { return nil }
+    return Self.decode(value.span, topic, keyByteCount: key.count)
+  }
+
+  func totals() throws(StoreError) -> [RelayTopic: SpoolTotals] {
+    var totals: [RelayTopic: SpoolTotals] = [:]
+    let prefix = SpoolTotalsRecord.prefix
+    try store.scan(.relay, prefix: prefix.span) { key, value in
+      guard let record = try? SpoolTotalsRecord(key: key, value: value) else { return true }
+      totals[RelayTopic(app: record.app, environment: record.environment)] = SpoolTotals(
+        count: Int(record.count), byteCount: Int(record.byteCount))
+      return true
+    }
+    return totals
+  }
+
+  /// The tokens that upstream declared dead, in no particular order.
+  func deadTokens() throws(StoreError) -> [DeadTokenRecord] {
+    var records: [DeadTokenRecord] = []
+    let prefix = DeadTokenRecord.prefix
+    try store.scan(.relay, prefix: prefix.span) { key, value in
+      if let record = try? DeadTokenRecord(key: key, value: value) { records.append(record) }
+      return true
+    }
+    return records
+  }
+
+  private static func key(_ order: UInt64, _ topic: RelayTopic) -> InlineArray<14, UInt8> {
+    RelayedRecord.Key(app: topic.app, environment: topic.environment, sequence: order).encoded()
+  }
+
+  private static func decode(
+    _ value: Span<UInt8>, _ topic: RelayTopic, keyByteCount: Int
+  ) -> SpooledNotification? {
+    guard let record = try? RelayedRecord(decoding: value) else { return nil }
+    let fields = record.fields
+    return SpooledNotification(
+      notification: RelayedNotification(
+        id: fields.id, topic: TopicKey(app: topic.app, suffix: fields.suffix),
+        environment: topic.environment, token: value.extracting(record.deviceToken).copied(),
+        pushType: fields.pushType, priority: fields.priority,
+        expirationSeconds: fields.expirationSeconds,
+        collapseID: value.extracting(record.collapseID).copied(),
+        payload: value.extracting(record.payload).copied()),
+      acceptedMilliseconds: fields.acceptedMilliseconds, answer: fields.origin.map(Answer.init),
+      byteCount: keyByteCount + value.count, mayHaveArrived: false)
+  }
+}
+
+extension RelayedToken {
+  init(_ notification: RelayedNotification) {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(5 + notification.token.count)
+    let (app, environment) = (notification.topic.app, notification.environment)
+    for shift in [24, 16, 8, 0] as [UInt32] { bytes.append(UInt8(app.rawValue >> shift & 0xff)) }
+    bytes.append(environment.rawValue)
+    bytes += notification.token
+    let words = SHA256Digest(of: bytes.span).words
+    self.init(
+      app: app, environment: environment, digest: RelayDigest(high: words.0, low: words.1))
+  }
+}
+
+extension RelayedRecord.Origin {
+  fileprivate init(_ answer: Answer) {
+    self.init(
+      worker: answer.worker, slot: answer.slot, generation: answer.generation,
+      sequence: answer.sequence)
+  }
+}
+
+extension Answer {
+  fileprivate init(_ origin: RelayedRecord.Origin) {
+    self.init(
+      worker: origin.worker, connection: origin.slot, generation: origin.generation,
+      sequence: origin.sequence)
+  }
+}
