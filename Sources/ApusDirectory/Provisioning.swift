@@ -44,11 +44,13 @@ extension DataDirectory {
   ///
   /// - Parameters:
   ///   - service, devices: Existing authorities to use instead of new ones.
+  ///   - authorityName: The common name of a new service authority, at most 64 characters (RFC 5280, appendix A.1);
+  ///     nil for the usual one.
   ///   - authorityRSABits: Size of the RSA key of new authorities; nil for ECDSA.
   package func initialize(
     names: [String], topic: String, teamName: String, service: OutsideAuthority? = nil,
-    devices: OutsideAuthority? = nil, authorityRSABits: Int? = nil, nowSeconds: Int64,
-    rsaKey: () throws -> PrivateKey = makeRSAKey
+    devices: OutsideAuthority? = nil, authorityName: String? = nil, authorityRSABits: Int? = nil,
+    nowSeconds: Int64, rsaKey: () throws -> PrivateKey = makeRSAKey
   ) throws -> ProvisionedService {
     try Files.makeDirectory(path)
     return try changing {
@@ -65,9 +67,10 @@ extension DataDirectory {
         if let outside {
           try adopt(outside, as: which, nowSeconds: nowSeconds)
         } else {
+          let name = which == .service ? authorityName : nil
           try save(
             .create(
-              commonName: which.title, key: Self.newKey(rsaBits: authorityRSABits),
+              commonName: name ?? which.title, key: Self.newKey(rsaBits: authorityRSABits),
               validity: Validity(now: nowSeconds, days: ValidityDays.authority)), as: which)
         }
       }
@@ -136,16 +139,20 @@ extension DataDirectory {
   }
 
   /// Issues a certificate for a provider, with the topics extension.
+  ///
+  /// - Parameter commonName: Nil for `Apus Push Services: <topic>`.
   package func issueProvider(
     topic: String, team: ShortID, extraTopics: TopicsExtension?, environments: EnvironmentSet,
-    rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.provider
+    commonName: String? = nil, rsaBits: Int? = nil, nowSeconds: Int64,
+    days: Int = ValidityDays.provider
   ) throws -> IssuedIdentity {
     try changing {
       let key = try Self.newKey(rsaBits: rsaBits)
       let certificate = try issuer(.service).issueProvider(
         ProviderCertificateRequest(
-          bundleID: topic, teamID: team.text, environments: environments, topics: extraTopics,
-          publicKey: key.publicKey, validity: Validity(now: nowSeconds, days: days)))
+          bundleID: topic, teamID: team.text, commonName: commonName, environments: environments,
+          topics: extraTopics, publicKey: key.publicKey,
+          validity: Validity(now: nowSeconds, days: days)))
       var identity = try save(certificate, key, name: topic)
       let pemFile = String(identity.keyFile.dropLast(".key".count)) + ".pem"
       // The certificate comes first: software that reads one PEM block takes the first.

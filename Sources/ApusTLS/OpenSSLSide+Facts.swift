@@ -8,6 +8,15 @@ extension OpenSSLSide {
     UInt16(exactly: unsafe SSL_version(ssl)).flatMap(TLSVersion.init)
   }
 
+  /// The newest version that the client offered, if it is too old for this server; nil if not, or before the
+  /// ClientHello. A client of TLS 1.3 puts 1.2 into the field that OpenSSL reads (RFC 8446, section 4.1.2).
+  var refusedVersion: TLSVersion? {
+    guard context.isServer, phase == .failed else { return nil }
+    let oldest = unsafe SSL_ctrl(ssl, SSL_CTRL_GET_MIN_PROTO_VERSION, 0, nil)
+    let offered = UInt16(exactly: unsafe SSL_client_version(ssl)).flatMap(TLSVersion.init)
+    return offered.flatMap { Int($0.rawValue) < oldest ? $0 : nil }
+  }
+
   /// OpenSSL's name of the cipher suite, such as `TLS_AES_128_GCM_SHA256`.
   var cipherName: String? {
     guard let cipher = unsafe SSL_get_current_cipher(ssl) else { return nil }

@@ -35,6 +35,10 @@ extension TLSConnection {
     }
   }
 
+  /// After a failed handshake, the newest version that the client offered, if the context allows only newer ones; nil
+  /// otherwise, and for versions older than TLS 1.0. Servers only.
+  package var refusedVersion: TLSVersion? { openSSL?.refusedVersion }
+
   /// OpenSSL's name of the cipher suite, such as `TLS_AES_128_GCM_SHA256`.
   package var cipherName: String? {
     switch side {

@@ -123,6 +123,23 @@ struct ValueTests {
     #expect((try? ValueSyntax<LabelledTopic>.labelledTopic.read(text)) == expected)
   }
 
+  @Test(
+    "A name for a certificate is short, and has no control characters",
+    arguments: [
+      ("Apus for Apple", true), ("Grüße", true), (String(repeating: "a", count: 60), true),
+      (String(repeating: "a", count: 61), false), ("", false), ("a\nb", false), ("a\u{7f}", false),
+    ])
+  func authorityName(text: String, isGood: Bool) {
+    #expect((try? ValueSyntax<String>.authorityName.read(text)) == (isGood ? text : nil))
+  }
+
+  @Test("A certificate's name has room for the longest topic after Apple's longest text")
+  func commonName() {
+    let longest = "Apple Development IOS Push Services: " + String(repeating: "a", count: 280)
+    #expect((try? ValueSyntax<String>.commonName.read(longest)) == longest)
+    #expect((try? ValueSyntax<String>.commonName.read(longest + "aaaa")) == nil)
+  }
+
   @Test("A payload must be a JSON object")
   func payload() {
     #expect((try? ValueSyntax<String>.json.read(#"{"aps":{}}"#)) != nil)

@@ -75,6 +75,38 @@ struct LegacyTests {
       })
     #expect(pair.server.failure == .handshakeFailed(reason: "unsupported protocol", alert: 70))
     #expect(pair.client.failure == .alertReceived(70))
+    #expect(pair.server.connection.refusedVersion == version)
+    #expect(pair.client.connection.refusedVersion == nil)
+  }
+
+  @Test("A client whose version is allowed has no refused version, however its handshake fails")
+  func notRefused() throws {
+    // RFC 2246, section 7.4.1.2: ClientHello of TLS 1.0 with TLS_RSA_WITH_AES_128_CBC_SHA alone.
+    let hello: [UInt8] =
+      [0x16, 0x03, 0x01, 0x00, 0x2d, 0x01, 0x00, 0x00, 0x29, 0x03, 0x01]
+      + [UInt8](repeating: 0x5a, count: 32) + [0x00, 0x00, 0x02, 0x00, 0x2f, 0x01, 0x00]
+    let allowed = try Side(TLSContext(server: server(.ecdsa)), TLSBuffers())
+    #expect(allowed.connection.refusedVersion == nil)
+    allowed.feed(hello)
+    #expect(allowed.failure != nil)
+    #expect(allowed.connection.refusedVersion == nil)
+    let refused = try Side(
+      TLSContext(server: server(.ecdsa) { $0.minimumVersion = .v1_2 }), TLSBuffers())
+    refused.feed(hello)
+    #expect(refused.connection.refusedVersion == .v1_0)
+    // Not TLS at all.
+    let other = try Side(
+      TLSContext(server: server(.ecdsa) { $0.minimumVersion = .v1_2 }), TLSBuffers())
+    other.feed(Array("GET / HTTP/1.0\r\n\r\n".utf8))
+    #expect(other.failure != nil)
+    #expect(other.connection.refusedVersion == nil)
+    // The newest versions that fail for another reason: no client certificate.
+    for version in [TLSVersion.v1_2, .v1_3] {
+      let pair = try Pair.connected(
+        client(.ecdsa, version) { $0.identity = nil }, server(.ecdsa) { $0.minimumVersion = .v1_2 })
+      #expect(pair.server.failure != nil)
+      #expect(pair.server.connection.refusedVersion == nil)
+    }
   }
 
   @Test(

@@ -127,6 +127,29 @@ struct CertificateAuthorityTests {
     }
   }
 
+  @Test("Given names of authority and provider are in the certificate, byte for byte")
+  func givenNames() throws {
+    let authority = try authority("Apus for Apple")
+    let certificate = try authority.issueProvider(
+      ProviderCertificateRequest(
+        bundleID: "a.b", teamID: "DEF123GHIJ", commonName: "Apple Push Services",
+        publicKey: PrivateKey.generateP256().publicKey, validity: validity))
+    #expect(
+      certificate.subjectDER
+        == Fixtures.hex(
+          "306e" + "31133011060a0992268993f22c6401010c03612e62"
+            + "311c301a06035504030c134170706c652050757368205365727669636573"
+            + "31133011060355040b0c0a4445463132334748494a"
+            + "31173015060355040a0c0e417075732050726f766964657273" + "310b3009060355040613025553"))
+    #expect(
+      certificate.issuerDER
+        == Fixtures.hex("30193117301506035504030c0e4170757320666f72204170706c65"))
+    #expect(try verdict(certificate, under: authority.certificate) == X509_V_OK)
+    let provider = try ProviderCertificate(certificate)
+    #expect(provider.topics == ["a.b"])
+    #expect(provider.teamID == "DEF123GHIJ")
+  }
+
   @Test(
     "A provider's certificate is valid for its environments",
     arguments: [EnvironmentSet.production, .development, .both])

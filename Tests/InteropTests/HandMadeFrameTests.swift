@@ -87,7 +87,8 @@ struct HandMadeFrameTests {
 
   /// Sends frames and returns everything the service writes until it closes the connection, in hexadecimal.
   func answer(
-    _ frames: String, _ installation: Installation, _ extra: [String] = []
+    _ frames: String, _ installation: Installation, _ extra: [String] = [],
+    certificate: String? = nil
   ) throws -> String {
     let input = installation.directory.appending(path: "frames")
     let digits = Array(frames)
@@ -95,7 +96,7 @@ struct HandMadeFrameTests {
       UInt8(String(digits[$0...$0 + 1]), radix: 16)
     }
     try Data(octets).write(to: input)
-    let certificate = try installation.providerCertificate()
+    let certificate = try certificate ?? installation.providerCertificate()
     let printed = try Programs.bytes(
       URL(filePath: "/usr/bin/env"),
       [

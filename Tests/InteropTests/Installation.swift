@@ -13,13 +13,14 @@ final class Installation {
   private(set) var gatewayPort = 0
   private(set) var feedbackPort = 0
 
-  init() throws {
+  /// - Parameter options: More of `apus init`.
+  init(_ options: [String] = []) throws {
     directory = FileManager.default.temporaryDirectory.appending(
       path: "apus-interop-\(UUID().uuidString)")
     apus = try Programs.product("apus")
     made = try Programs.json(
       Programs.run(
-        apus, ["init", "--data", directory.path, "--topic", Self.topic, "--json"]))
+        apus, ["init", "--data", directory.path, "--topic", Self.topic, "--json"] + options))
   }
 
   /// Uses an existing data directory, which it does not delete.

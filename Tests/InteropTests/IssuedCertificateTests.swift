@@ -24,6 +24,22 @@ struct IssuedCertificateTests {
     #expect(kind.contains(options.isEmpty ? "prime256v1" : "Private-Key: (2048 bit"))
   }
 
+  @Test("Given names are in the certificate, and the gateway takes it", .timeLimit(.minutes(30)))
+  func names() throws {
+    let installation = try Installation(["--authority-name", "Apus for Apple"])
+    let name = "Apple Production IOS Push Services: com.example.app"
+    let file = try installation.providerCertificate(["--rsa", "2048", "--common-name", name])
+    let shown = try Programs.run(
+      Self.openssl, ["x509", "-in", file, "-noout", "-subject", "-issuer", "-nameopt", "RFC2253"])
+    #expect(shown.contains("CN=\(name),UID=\(Installation.topic)"))
+    #expect(shown.contains("issuer=CN=Apus for Apple\n"))
+    try installation.start()
+    let frames = HandMadeFrameTests()
+    #expect(
+      try frames.answer(HandMadeFrameTests.knownBad, installation, certificate: file)
+        == "080200000007")
+  }
+
   @Test("The documented command turns that file into PKCS#12", .timeLimit(.minutes(30)))
   func archive() throws {
     let page = try String(

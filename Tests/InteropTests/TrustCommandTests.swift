@@ -197,6 +197,18 @@ struct TrustCommandTests {
     #expect(
       try run(["rotate", "sealing-key", "--finish"], in: installation, expecting: 2)
         .contains("--finish"))
+    for wrong in [
+      ["device-authority"], ["sealing-key"], ["service-authority", "--finish"],
+      ["service-authority", "--authority", installation.authority],
+    ] {
+      let said = try run(
+        ["rotate"] + wrong + ["--authority-name", "Apple"], in: installation, expecting: 2)
+      #expect(said.contains("--authority-name"), "\(wrong)")
+    }
+    #expect(
+      try run(
+        ["rotate", "service-authority", "--authority-name", "Apus for Apple"], in: installation
+      ).contains("Apus for Apple now issues certificates"))
     #expect(try run(["rotate", "moon"], in: installation, expecting: 2).contains("sealing-key"))
   }
 }

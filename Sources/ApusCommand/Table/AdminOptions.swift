@@ -54,8 +54,7 @@ package enum AdminOptions {
   /// The commands that can act on a remote service.
   private static let remote = [
     Verb.team, .app, .key, .cert, .device, .code, .rotate, .log, .status, .send, .job, .channel,
-    .relay,
-    .doctor,
+    .relay, .doctor,
   ]
 
   package static let url = Option(

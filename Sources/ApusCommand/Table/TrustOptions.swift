@@ -103,6 +103,15 @@ package enum TrustOptions {
     "--server", .text("NAME"), in: [Verb.cert], group: .issue, scope: .flagOnly, repeats: true,
     help: "Certify a server with this name or address instead of a provider. May be repeated.")
 
+  package static let commonName = Option(
+    "--common-name", .commonName, in: [Verb.cert], group: .issue, scope: .flagOnly,
+    note: "Apus Push Services: TOPIC",
+    help: "The certificate's common name, for senders that check it.")
+  package static let authorityName = Option(
+    "--authority-name", .authorityName, in: [Verb.initialize], group: .issue, scope: .flagOnly,
+    note: "Apus service authority",
+    help: "The common name of the new service authority, for senders that check it.")
+
   package static let serviceAuthority = outside(
     "--service-authority", in: .initialize,
     help:
@@ -121,6 +130,9 @@ package enum TrustOptions {
   package static let nextAuthorityKey = outside(
     "--authority-key", in: .rotate,
     help: "Its private key; without it, the key stays elsewhere and signs requests.")
+  package static let nextAuthorityName = Option(
+    "--authority-name", .authorityName, in: [Verb.rotate], group: .change, scope: .flagOnly,
+    note: "the older one's with the next number", help: "The new service authority's common name.")
 
   private static func outside(_ flag: String, in verb: Verb, help: String) -> Option<String> {
     Option(
@@ -144,6 +156,7 @@ package enum TrustOptions {
     keyID.description, keyEnvironment.description, keyTopics.description, relatedKey.description,
     publicKey.description, certificateToRevoke.description, certificateToImport.description,
     request.description, requestOut.description, serverNames.description,
+    commonName.description, authorityName.description, nextAuthorityName.description,
     serviceAuthority.description, serviceAuthorityKey.description, deviceAuthority.description,
     deviceAuthorityKey.description, nextAuthority.description, nextAuthorityKey.description,
     finish.description, force.description, acceptLoss.description,

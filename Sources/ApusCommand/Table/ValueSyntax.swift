@@ -82,6 +82,20 @@ extension ValueSyntax where Value == String {
     }
   }
 
+  /// An authority's common name: the 64 characters of RFC 5280, appendix A.1, without those that number its successor.
+  static var authorityName: ValueSyntax { subjectText(bytes: 60) }
+
+  /// May be longer than RFC 5280 allows, because it usually ends with a topic.
+  static var commonName: ValueSyntax { subjectText(bytes: Limits.topicBytes + 40) }
+
+  private static func subjectText(bytes count: Int) -> ValueSyntax {
+    ValueSyntax("TEXT") { text throws(ValueProblem) in
+      guard 1...count ~= text.utf8.count, text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f })
+      else { throw ValueProblem("is not a name of 1 to \(count) bytes without control characters") }
+      return text
+    }
+  }
+
   static var keyID: ValueSyntax { shortID(of: "key") }
   static var teamID: ValueSyntax { shortID(of: "team") }
 

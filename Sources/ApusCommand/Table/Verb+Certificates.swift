@@ -29,6 +29,10 @@ extension Verb {
     examples: [
       ("A legacy sender (binary interface)", "apus cert --rsa 2048 --topic com.example.app"),
       (
+        "A sender that checks names",
+        "apus cert --rsa 2048 --common-name 'Apple Production IOS Push Services: com.example.app'"
+      ),
+      (
         "An app and its calls",
         "apus cert --topic com.example.app --extra-topic com.example.app.voip:voip"
       ),

@@ -119,6 +119,10 @@ extension Verb {
       ("A service for this machine", "apus init --topic com.example.app"),
       ("A service for other machines", "apus init --data /var/lib/apus --name push.example.com"),
       (
+        "For legacy senders that check who issued their certificate",
+        "apus init --name push.example.com --authority-name 'Apus for Apple'"
+      ),
+      (
         "With your own authority, whose key stays elsewhere",
         "apus init --name push.example.com --service-authority push-ca.pem"
       ),

@@ -56,10 +56,14 @@ extension DataDirectory {
   /// The older service authority signs the newer one, and the service presents that certificate with its new one.
   /// Providers and devices that know only the older authority can still connect, and have time to get the new one.
   ///
-  /// - Parameter outside: An authority that the operator supplies; nil creates one. Clients must know a supplied
-  ///   service authority beforehand, because the older one does not sign it.
+  /// - Parameters:
+  ///   - outside: An authority that the operator supplies; nil creates one. Clients must know a supplied service
+  ///     authority beforehand, because the older one does not sign it.
+  ///   - name: The common name of a created authority, at most 64 characters; nil for the older one's with the next
+  ///     number.
   package func rotateAuthority(
-    _ which: Authority, to outside: OutsideAuthority? = nil, nowSeconds: Int64
+    _ which: Authority, to outside: OutsideAuthority? = nil, named name: String? = nil,
+    nowSeconds: Int64
   ) throws -> Certificate {
     try changing {
       try requireProvisioned()
@@ -79,8 +83,9 @@ extension DataDirectory {
         )
       }
       let old = try authority(which)
+      let successor = Self.successorName(of: old.certificate.subject.commonName ?? which.title)
       let new = try CertificateAuthority.create(
-        commonName: Self.successorName(of: old.certificate.subject.commonName ?? which.title),
+        commonName: name ?? successor,
         validity: Validity(now: nowSeconds, days: ValidityDays.authority))
       if which == .service {
         let link = try old.crossSign(new, validity: Validity(now: nowSeconds, days: 825))

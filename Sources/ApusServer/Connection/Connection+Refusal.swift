@@ -31,6 +31,18 @@ extension Connection {
         notAfter: certificate.notAfter, sha256: certificate.fingerprint), nowSeconds: now)
   }
 
+  /// What an operator has to know of a legacy sender whose TLS is too old for this listener. Only the kinds of listener
+  /// that legacy senders use can speak old versions.
+  var refusedVersionFields: [Log.Field] {
+    guard listener.kind == .gateway || listener.kind == .feedback, let version = tls.refusedVersion
+    else { return [] }
+    return [
+      .text("offered", version == .v1_0 ? "TLS 1.0" : "TLS 1.1"),
+      .text(
+        "remedy", "give legacy senders a listener with +legacy-tls (apus dev: --legacy-tls)"),
+    ]
+  }
+
   /// A handshake failed because of the certificate that the peer has.
   func noteRefusedHandshake(_ error: TLSError, _ certificate: RejectedCertificate?) {
     guard let reason = Self.aboutCertificates(error) else { return }

@@ -171,7 +171,7 @@ final class Connection: SocketHandler {
       [
         .text("peer", peer.description), .text("listener", listener.name),
         .text("reason", error.description),
-      ]
+      ] + refusedVersionFields
     }
     noteRefusedHandshake(error, rejected)
     // OpenSSL's alert is still to be sent.

@@ -15,12 +15,18 @@ struct InitializeCommand {
       TrustOptions.serviceAuthority, TrustOptions.serviceAuthorityKey, invocation)
     let devices = try OutsideAuthority(
       TrustOptions.deviceAuthority, TrustOptions.deviceAuthorityKey, invocation)
+    let authorityName = invocation[TrustOptions.authorityName]
+    guard authority == nil || authorityName == nil else {
+      throw invocation.failure(
+        about: TrustOptions.authorityName, "it cannot be combined with --service-authority",
+        remedy: "Your own authority has its name. Leave one of them out.")
+    }
     let service: ProvisionedService
     do {
       service = try DataDirectory(path: path).initialize(
         names: names, topic: invocation.value(ApusOptions.firstTopic),
         teamName: invocation.value(ApusOptions.teamName), service: authority, devices: devices,
-        nowSeconds: Process.nowSeconds)
+        authorityName: authorityName, nowSeconds: Process.nowSeconds)
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }

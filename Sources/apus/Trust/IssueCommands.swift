@@ -42,6 +42,7 @@ struct CertificateCommand {
     let identity = try user.attempt {
       try directory.issueProvider(
         topic: topic, team: team, extraTopics: topics(topic), environments: environments,
+        commonName: invocation[TrustOptions.commonName],
         rsaBits: invocation[ApusOptions.certificateRSABits], nowSeconds: Process.nowSeconds,
         days: invocation.value(ApusOptions.certificateDays))
     }

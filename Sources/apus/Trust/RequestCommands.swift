@@ -22,8 +22,8 @@ struct RequestCommand {
   ) throws(CommandFailure) -> Bool {
     func wanted(_ key: PublicKey) -> ProviderCertificateRequest {
       ProviderCertificateRequest(
-        bundleID: topic, teamID: team.text, environments: environments, topics: extraTopics,
-        publicKey: key,
+        bundleID: topic, teamID: team.text, commonName: invocation[TrustOptions.commonName],
+        environments: environments, topics: extraTopics, publicKey: key,
         validity: Validity(
           now: Process.nowSeconds, days: invocation.value(ApusOptions.certificateDays)))
     }

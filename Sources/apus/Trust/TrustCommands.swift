@@ -130,8 +130,10 @@ struct RotateCommand {
     if let remote = try AdminRemote(invocation) {
       try remote.refuse(TrustOptions.nextAuthority)
       try remote.refuse(TrustOptions.nextAuthorityKey)
+      try remote.refuse(TrustOptions.nextAuthorityName)
       return try remote.rotate(what, isFinish: isFinish)
     }
+    try checkName(what, isFinish)
     switch what {
     case .serviceAuthority: try rotate(.service, isFinish)
     case .deviceAuthority: try rotate(.devices, isFinish)
@@ -148,6 +150,17 @@ struct RotateCommand {
           remedy: "Leave --finish out.")
       }
       if what == .server { try rotateServer() } else { try rotateSealingKey() }
+    }
+  }
+
+  /// Only a service authority that is made here gets a name.
+  private func checkName(_ what: Rotation, _ isFinish: Bool) throws(CommandFailure) {
+    guard invocation.isGiven(TrustOptions.nextAuthorityName) else { return }
+    guard what == .serviceAuthority, !isFinish, !invocation.isGiven(TrustOptions.nextAuthority)
+    else {
+      throw invocation.failure(
+        about: TrustOptions.nextAuthorityName, "it applies only to a new service-authority",
+        remedy: "Leave --authority-name out.")
     }
   }
 
@@ -193,7 +206,8 @@ struct RotateCommand {
       let outside = try OutsideAuthority(
         TrustOptions.nextAuthority, TrustOptions.nextAuthorityKey, invocation)
       let new = try user.attempt {
-        try directory.rotateAuthority(which, to: outside, nowSeconds: now)
+        try directory.rotateAuthority(
+          which, to: outside, named: invocation[TrustOptions.nextAuthorityName], nowSeconds: now)
       }
       let name = new.subject.commonName ?? new.serial
       user.record(.authorityRotated, "\(which.rawValue) authority, now \(name)")
