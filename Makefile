@@ -88,6 +88,7 @@ fuzz: setup ## Fuzz each parser (SECONDS=20 each)
 crash: release ## Kill the service KILLS=100 times under load and account for all it accepted (SEED=number)
 	Tests/Crash/run.sh --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 	Tests/Crash/feedback.py $(if $(SEED),--seed $(SEED))
+	Tests/Crash/relay.py $(if $(SEED),--seed $(SEED))
 
 burst: release ## Send 10,000 notifications at once to a connected device, in many ways (TIMES=5 each)
 	Tests/Crash/burst.py --times $(TIMES)

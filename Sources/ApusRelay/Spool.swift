@@ -337,6 +337,7 @@ import Synchronization
 
   /// Ends what waited for too long while nothing was sent.
   private func sweep() {
+    due.formUnion(lanes.keys)
     for topic in lanes.keys {
       let over =
         lanes[topic]?.over(

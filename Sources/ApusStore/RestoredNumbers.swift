@@ -42,7 +42,8 @@ package enum RestoredNumbers {
   /// Puts `numbers` into the store, and unless `keepsTokens` ends all tokens at `nowMilliseconds`.
   ///
   /// A store does not know which tokens died since its backup, and would accept them again; nor which were issued
-  /// since, and would report them dead.
+  /// since, and would report them dead. What waited for upstreams goes in any case: most of it was sent since, and
+  /// another service cannot know that it is sent twice.
   ///
   /// - Returns: The number of tokens that ended.
   package static func put(
@@ -53,6 +54,7 @@ package enum RestoredNumbers {
     AcceptanceOrder.put(ceiling: numbers.orderCeiling, into: &group)
     let (key, value) = (FirstGeneration.key, FirstGeneration.encode(numbers.firstGeneration))
     group.put(.meta, key: key.span, value: value.span)
+    RelayRecord.deleteSpool(in: &group)
     guard !keepsTokens else {
       try write(&group, to: store)
       return 0

@@ -285,6 +285,51 @@ struct RelayRecordTests {
     }
   }
 
+  // MARK: Totals
+
+  private static let totals = SpoolTotalsRecord(
+    app: AppID(0x0a0b_0c0d), environment: .development, count: 0x0102, byteCount: 0x0304_0506)
+  private static let totalsKey = hex(
+    """
+    04  # totals
+    0a 0b 0c 0d  # app
+    01  # development
+    """)
+  private static let totalsValue = hex(
+    """
+    01  # version
+    00 00 00 00 00 00 01 02  # notifications
+    00 00 00 00 03 04 05 06  # bytes
+    """)
+
+  @Test("Totals are written according to the layout, and read back")
+  func spoolTotals() throws {
+    let (key, value) = (Self.totals.key, Self.totals.encoded())
+    #expect(key.span.copied() == Self.totalsKey)
+    #expect(value.span.copied() == Self.totalsValue)
+    #expect(
+      try SpoolTotalsRecord(key: Self.totalsKey.span, value: Self.totalsValue.span)
+        == Self.totals)
+  }
+
+  @Test("Malformed totals are rejected")
+  func malformedTotals() {
+    let (key, value) = (Self.totalsKey, Self.totalsValue)
+    for value in [
+      changed(value, 0, 2), changed(value, 1, 0x80), changed(value, 9, 0x80), value + [0],
+      Array(value.dropLast()),
+    ] {
+      #expect(throws: RecordError.self) {
+        try SpoolTotalsRecord(key: key.span, value: value.span)
+      }
+    }
+    for key in [changed(key, 0, 1), changed(key, 5, 2), key + [0], Array(key.dropLast())] {
+      #expect(throws: RecordError.self) {
+        try SpoolTotalsRecord(key: key.span, value: value.span)
+      }
+    }
+  }
+
   // MARK: Expected resends
 
   @Test("An expected resend is written according to the layout, and read back")

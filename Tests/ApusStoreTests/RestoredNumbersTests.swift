@@ -86,4 +86,23 @@ struct RestoredNumbersTests {
     ready.wait()
     #expect(order.next() == 1 << 40)
   }
+
+  @Test("What waited for upstreams is gone, and dead tokens stay", arguments: [true, false])
+  func spool(keepsTokens: Bool) async throws {
+    let store = MemoryStore()
+    let rows: [[UInt8]] = [[1, 0], [1, 255, 255], [2, 7], [3, 0, 9], [4, 0, 0, 0, 1, 0]]
+    let failure = await commit(store) { group in
+      for key in rows { group.put(.relay, key: key.span, value: [1].span) }
+    }
+    #expect(failure == nil)
+    _ = try RestoredNumbers.put(
+      try numbers(store).raised(by: 1), into: store, keepsTokens: keepsTokens,
+      nowMilliseconds: 0)
+    var left: [[UInt8]] = []
+    try store.scan(.relay, prefix: Span()) { key, _ in
+      left.append(key.copied())
+      return true
+    }
+    #expect(left == [[2, 7]])
+  }
 }

@@ -135,9 +135,7 @@ package struct RelayLane: Sendable {
       openCount += 1
       return .send(retry.order)
     }
-    guard freshHead < fresh.count else {
-      return .wait(untilMilliseconds: retries.last?.dueMilliseconds)
-    }
+    guard freshHead < fresh.count else { return .wait(untilMilliseconds: nextDueMilliseconds) }
     let order = fresh[freshHead]
     freshHead += 1
     if freshHead == fresh.count || freshHead >= 1024 {
@@ -146,6 +144,13 @@ package struct RelayLane: Sendable {
     }
     openCount += 1
     return .send(order)
+  }
+
+  /// When a notification is tried again, or the store is read after a failure.
+  private var nextDueMilliseconds: UInt64? {
+    let retry = retries.last?.dueMilliseconds
+    guard unreadCount > 0, !isReading, knownCount <= window / 2 else { return retry }
+    return min(retry ?? .max, readAgainMilliseconds)
   }
 
   // MARK: Answers

@@ -22,4 +22,11 @@ package enum RelayRecord {
     default: throw .malformed(field: "kind")
     }
   }
+
+  /// Deletes all rows but those of dead tokens.
+  static func deleteSpool(in group: inout WriteGroup) {
+    for (first, end) in [(relayedKind, deadTokenKind), (rememberedKind, totalsKind + 1)] {
+      group.deleteRange(.relay, from: [first].span, to: [end].span)
+    }
+  }
 }

@@ -76,7 +76,7 @@ struct RelayLaneTests {
     #expect(lane.next(nowMilliseconds: 0) == .read(after: 0, count: 4))
     #expect(lane.next(nowMilliseconds: 0) == .wait(untilMilliseconds: nil))
     lane.readFailed(nowMilliseconds: 0)
-    #expect(lane.next(nowMilliseconds: 500) == .wait(untilMilliseconds: nil))
+    #expect(lane.next(nowMilliseconds: 500) == .wait(untilMilliseconds: 1000))
     #expect(lane.next(nowMilliseconds: 1000) == .read(after: 0, count: 4))
     lane.read([10, 11, 12, 13], isEnd: false)
     #expect(sent(&lane, at: 1000) == [10, 11, 12, 13])

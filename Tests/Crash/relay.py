@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""Kills a gateway and disturbs its upstream while a legacy sender pushes through it, and accounts for every one.
+
+    Tests/Crash/relay.py [--count N] [--kills N] [--outages N] [--seed N] [--pause SECONDS]
+
+The upstream is `apus dev`, which rejects 50 tokens as bad and 50 as dead. The sender uses a listener with `+confirm`:
+it sends again what was not confirmed when its connection was lost, and everything behind a notification that an error
+packet names. Every good notification must arrive; twice only if its confirmation or upstream's response was lost. Every
+bad token must be reported by a packet or the feedback list, and every dead one be in the list once.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAMS = pathlib.Path(os.environ.get("PROGRAMS", ROOT / ".build" / "release"))
+APUS = PROGRAMS / "apus"
+TOPIC = "com.example.app"
+DEAD_SINCE = 1_700_000_000
+# Notifications in one write, and the most that wait for their confirmation.
+BATCH, WINDOW = 20, 3000
+# Seconds for which error packets are awaited when everything is confirmed.
+PATIENCE = 2
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def apus(*arguments):
+    return subprocess.run([APUS, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+class Upstream:
+    """The other service, and what it received."""
+
+    def __init__(self, scratch):
+        rules = [
+            {"match": {"token": {"startsWith": "bad0"}}, "effect": {"type": "respond", "reason": "BadDeviceToken"}},
+            {"match": {"token": {"startsWith": "dead"}},
+             "effect": {"type": "respond", "reason": "Unregistered", "timestampMilliseconds": DEAD_SINCE * 1000}},
+        ]
+        faults = scratch / "faults.json"
+        faults.write_text(json.dumps(rules))
+        self.process = subprocess.Popen(
+            [APUS, "dev", "--free-ports", "--json", "--keep", "100000", "--keep-mb", "1000", "--faults", faults],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.ready = json.loads(self.process.stdout.readline())
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+
+    def ask(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            self.ready["api"] + path, method=method, data=data, headers={"content-type": "application/json"})
+        return json.loads(urllib.request.urlopen(request, timeout=30).read() or b"null")
+
+    def disturb(self):
+        """One outage: the process stands still, is busy, or ends its connections."""
+        effects = [
+            (4, {"type": "respond", "reason": "ServiceUnavailable"}),
+            (3, {"type": "goAway", "lastStream": "before", "closes": True}), (3, {"type": "resetStream", "code": 7}),
+        ]
+        if random.random() < 0.4:
+            self.process.send_signal(signal.SIGSTOP)
+            time.sleep(random.uniform(0.2, 1.5))
+            self.process.send_signal(signal.SIGCONT)
+        else:
+            times, effect = random.choice(effects)
+            self.ask("POST", "/faults", {"times": times, "effect": effect})
+
+    def accepted(self):
+        """How often each text was accepted."""
+        counts, before = {}, None
+        while True:
+            page = self.ask("GET", "/pushes?limit=1000" + (f"&before={before}" if before else ""))
+            for push in page["pushes"]:
+                if push["verdict"]["status"] == 200:
+                    text = push["payload"]["aps"]["alert"]
+                    counts[text] = counts.get(text, 0) + 1
+            before = page.get("next")
+            if not before:
+                return counts
+
+
+class Gateway:
+    """The service under test."""
+
+    def __init__(self, scratch, upstream):
+        self.data, self.log = scratch / "data", open(scratch / "gateway.log", "a")
+        self.port, self.feedback_port = free_port(), free_port()
+        ready = upstream.ready
+        apus("init", "--data", self.data, "--topic", TOPIC, "--name", "localhost")
+        apus("app", "--data", self.data, "--change", TOPIC,
+             "--upstream", f"https://localhost:{ready['http2']['production']}", "--upstream-key", ready["key_file"],
+             "--upstream-key-id", ready["key_id"], "--upstream-team", ready["team"],
+             "--upstream-authority", ready["authority_file"])
+        apus("cert", "--data", self.data, "--topic", TOPIC)
+        self.context = ssl.create_default_context(cafile=self.data / "authority" / "service.crt")
+        self.context.load_cert_chain(next((self.data / "certificates").glob("*.pem")))
+        self.start()
+
+    def start(self):
+        off = [word for name in ("http2", "courier") for kind in ("", "-development")
+               for word in (f"--{name}{kind}-listen", "off")]
+        off += ["--gateway-development-listen", "off", "--feedback-development-listen", "off"]
+        self.process = subprocess.Popen(
+            [APUS, "serve", "--data", self.data, "--gateway-listen", f"127.0.0.1:{self.port}+confirm",
+             "--feedback-listen", f"127.0.0.1:{self.feedback_port}", *off], stdout=subprocess.DEVNULL, stderr=self.log)
+        for _ in range(1000):
+            try:
+                return socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                time.sleep(0.02)
+        sys.exit("the gateway did not start")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        time.sleep(random.uniform(0, 0.3))
+        self.start()
+
+    def connect(self, port):
+        plain = socket.create_connection(("127.0.0.1", port), timeout=5)
+        return self.context.wrap_socket(plain, server_hostname="localhost")
+
+    def waiting(self):
+        rows = apus("relay", "--data", self.data, "--json").splitlines()
+        return sum(json.loads(row)["notifications"] for row in rows)
+
+    def feedback(self):
+        """The list's tokens with their times, each as often as it is listed."""
+        with self.connect(self.feedback_port) as reader:
+            data = b"".join(iter(lambda: reader.recv(65536), b""))
+        listed = []
+        while data:
+            seconds, length = struct.unpack("!IH", data[:6])
+            listed.append((data[6:6 + length].hex(), seconds))
+            data = data[6 + length:]
+        return listed
+
+
+class Sender:
+    """A legacy sender that knows the interface."""
+
+    def __init__(self, gateway, tokens, pause):
+        self.gateway, self.tokens, self.pause = gateway, tokens, pause
+        self.reported, self.doubtful, self.connections = {}, set(), 0
+
+    def frame(self, number):
+        def item(kind, value):
+            return struct.pack("!BH", kind, len(value)) + value
+
+        payload = json.dumps({"aps": {"alert": f"n{number}"}}).encode()
+        body = item(1, bytes.fromhex(self.tokens[number])) + item(2, payload) + item(3, struct.pack("!I", number))
+        body += item(4, struct.pack("!I", 0x7FFF_FFFF)) + item(5, b"\x0a")
+        return struct.pack("!BI", 2, len(body)) + body
+
+    def send(self, numbers):
+        """Sends on one connection, and returns what is to be sent on the next one."""
+        confirmed, sent, packet = set(), 0, None
+        try:
+            with self.gateway.connect(self.gateway.port) as connection:
+                self.connections += 1
+                for sent, status, identifier in self.exchange(connection, numbers, confirmed):
+                    if status == 0:
+                        confirmed.add(identifier)
+                    elif status is not None:
+                        packet = (status, identifier)
+                        break
+        except OSError:
+            pass
+        if packet:
+            status, identifier = packet
+            if status != 10:
+                self.reported[identifier] = status
+            return numbers[numbers.index(identifier) + 1:]
+        left = [number for number in numbers if number not in confirmed]
+        self.doubtful.update(number for number in numbers[:sent] if number not in confirmed)
+        return left
+
+    def exchange(self, connection, numbers, confirmed):
+        """Yields how many were written, and the packets that come: (written, status, identifier)."""
+        sent, data, quiet, limit = 0, b"", time.monotonic(), WINDOW
+        while sent < len(numbers) or len(confirmed) < len(numbers) or time.monotonic() - quiet < PATIENCE:
+            if sent < len(numbers) and sent - len(confirmed) < limit:
+                time.sleep(self.pause)
+                connection.settimeout(10)
+                batch = numbers[sent:sent + BATCH]
+                sent += len(batch)
+                yield sent, None, None
+                try:
+                    connection.sendall(b"".join(map(self.frame, batch)))
+                except OSError:
+                    # What came before the end of the connection can still be read.
+                    limit = 0
+            connection.settimeout(0.0005)
+            try:
+                more = connection.recv(65536)
+            except (TimeoutError, ssl.SSLWantReadError):
+                continue
+            if not more:
+                return
+            data, quiet = data + more, time.monotonic()
+            while len(data) >= 6:
+                _, status, identifier = struct.unpack("!BBI", data[:6])
+                data = data[6:]
+                yield sent, status, identifier
+
+
+def disturb(gateway, upstream, kills, outages):
+    while kills or outages:
+        time.sleep(random.uniform(0.3, 1.2))
+        if kills and (not outages or random.random() < 0.5):
+            gateway.kill()
+            kills -= 1
+        else:
+            upstream.disturb()
+            outages -= 1
+
+
+def account(kinds, tokens, sender, upstream, listed):
+    """What is wrong, in words."""
+    counts, faults = upstream.accepted(), []
+    names = [token for token, _ in listed]
+
+    def check(what, numbers):
+        if numbers:
+            faults.append(f"{what}: {len(numbers)}, such as {sorted(numbers)[:5]}")
+
+    of_kind = {kind: [n for n in range(len(kinds)) if kinds[n] == kind] for kind in ("good", "bad", "dead")}
+    check("lost", [n for n in of_kind["good"] if not counts.get(f"n{n}")])
+    check("good, but reported", [n for n in sender.reported if kinds[n] != "bad"])
+    check("good, but in the feedback list", [n for n in of_kind["good"] if tokens[n] in names])
+    check("bad, and not reported", [n for n in of_kind["bad"] if n not in sender.reported and tokens[n] not in names])
+    check("dead, and not in the feedback list once", [
+        n for n in of_kind["dead"] if listed.count((tokens[n], DEAD_SINCE)) != 1])
+    twice = [n for n in of_kind["good"] if counts.get(f"n{n}", 0) > 1]
+    doubtful = len([n for n in twice if n in sender.doubtful])
+    print(f"connections {sender.connections}, reported by packets {len(sender.reported)}, arrived twice {len(twice)}: "
+          f"{doubtful} whose confirmation was lost, {len(twice) - doubtful} whose response from upstream was lost")
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=10_000, help="notifications (10,000)")
+    parser.add_argument("--kills", type=int, default=20, help="kills of the gateway (20)")
+    parser.add_argument("--outages", type=int, default=20, help="outages of upstream (20)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds between writes of 20 (0.05)")
+    options = parser.parse_args()
+    random.seed(options.seed)
+    kinds = ["good"] * options.count
+    for place, number in enumerate(random.sample(range(options.count), 100)):
+        kinds[number] = "bad" if place % 2 else "dead"
+    devices = [f"aa{random.getrandbits(248):062x}" for _ in range(50)]
+    tokens = [
+        devices[number % 50] if kind == "good" else {"bad": "bad0", "dead": "dead"}[kind] + f"{number:060x}"
+        for number, kind in enumerate(kinds)]
+    with tempfile.TemporaryDirectory(prefix="apus-relay-") as folder:
+        upstream = Upstream(pathlib.Path(folder))
+        gateway = Gateway(pathlib.Path(folder), upstream)
+        sender = Sender(gateway, tokens, options.pause)
+        try:
+            trouble = threading.Thread(
+                target=disturb, args=(gateway, upstream, options.kills, options.outages), daemon=True)
+            trouble.start()
+            left = list(range(options.count))
+            while left:
+                left = sender.send(left)
+            trouble.join()
+            end = time.monotonic() + 300
+            while gateway.waiting():
+                if time.monotonic() > end:
+                    sys.exit("the spool did not become empty")
+                time.sleep(0.2)
+            faults = account(kinds, tokens, sender, upstream, gateway.feedback())
+        finally:
+            gateway.process.terminate()
+            upstream.process.terminate()
+    for fault in faults:
+        print(fault)
+    print("failed" if faults else "Every notification is accounted for.")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
