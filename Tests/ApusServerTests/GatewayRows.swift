@@ -197,6 +197,9 @@ extension GatewayTableTests {
     GatewayRow("lenient: not JSON", .accepted, on: .lenient) {
       Frame.framed(1, $0.good, Array("alert".utf8))
     },
+    GatewayRow("lenient: priority 0", .accepted, on: .lenient) {
+      Frame.framed(1, $0.good, priority: 0)
+    },
     GatewayRow("lenient: priority 7", .refused("0801 00000001"), on: .lenient) {
       Frame.framed(1, $0.good, priority: 7)
     },

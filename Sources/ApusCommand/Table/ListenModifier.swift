@@ -59,7 +59,8 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
       """
     case .lenient:
       """
-      Skip undefined items of a frame, and accept any payload unchanged. Gateway listeners only.
+      Skip undefined items of a frame, accept any payload unchanged, and take priority 0 for none. Gateway listeners \
+      only.
       """
     case .proxy:
       """

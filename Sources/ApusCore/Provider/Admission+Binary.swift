@@ -110,6 +110,7 @@ extension Admission {
       // accepted such pushes anyway.
       guard !rules.refusesImmediateContentAvailable else { throw Refusal(.backgroundAtOnce) }
       return .powerSaving
+    case 0 where rules.acceptsPriorityZero: return isBackground ? .powerSaving : .immediate
     case let other?: throw Refusal(.priorityUnknown(other))
     }
   }

@@ -13,6 +13,8 @@ package struct BinaryRules: Sendable, Hashable {
   package var skipsUnknownItems = false
   /// Whether a payload that is not a JSON object with `aps` is accepted as it is, instead of "Processing error".
   package var acceptsAnyPayload = false
+  /// Whether priority 0 stands for none, as versions of PushSharp send it, instead of "Processing error".
+  package var acceptsPriorityZero = false
   /// Whether a notification with only `content-available` is rejected at priority 10, instead of being treated as 5.
   package var refusesImmediateContentAvailable = false
   /// Whether each accepted notification is confirmed with status 0 and its identifier. Apple never does.
@@ -36,6 +38,7 @@ package struct BinaryRules: Sendable, Hashable {
     var rules = BinaryRules()
     rules.skipsUnknownItems = true
     rules.acceptsAnyPayload = true
+    rules.acceptsPriorityZero = true
     return rules
   }
 }
