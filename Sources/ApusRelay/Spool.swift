@@ -125,7 +125,10 @@ import Synchronization
 
   func obey(_ command: RelayCommand, _ app: AppID) {
     loop.perform { [unowned self] in
-      for topic in lanes.keys where topic.app == app {
+      for environment in Environment.allCases {
+        let topic = RelayTopic(app: app, environment: environment)
+        // What comes later is paused, too.
+        if command == .pause { change(topic) { _ in } }
         obey(command, topic)
         due.insert(topic)
       }

@@ -349,11 +349,11 @@ package final class Service {
     for worker in workers + acceptors { worker.ask { $0.beginDrain() } }
     awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
     for worker in everyone { worker.ask { $0.finishDrain() } }
-    configuration.relay?.stop()
     channelMetrics.write(nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
     awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.devices.stop() } }
-    // Its answers ask workers and store, so it goes before them.
+    // Its answers ask workers, relay and store, so it goes before them.
     admin?.stop()
+    configuration.relay?.stop()
     store.close()
     for worker in everyone {
       worker.loop.stop()

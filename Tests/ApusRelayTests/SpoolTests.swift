@@ -250,12 +250,25 @@ struct SpoolTests {
     try waitFor { bench.figures().first?.hold == .busy }
     bench.relay.obey(.pause, AppID(1))
     bench.relay.obey(.flush, AppID(1))
-    #expect(bench.figures().first?.hold == .paused)
+    #expect(bench.figures().allSatisfy { $0.hold == .paused })
     #expect(bench.script.requests(text).count == 1)
     bench.relay.obey(.resume, AppID(1))
     try bench.drain()
     #expect(bench.script.requests(text).count == 2)
-    #expect(bench.figures().first?.ended.accepted == 1)
+    #expect(bench.figures().reduce(0) { $0 + $1.ended.accepted } == 1)
+  }
+
+  @Test("An app of which nothing was kept can be paused, too")
+  func pausedBefore() throws {
+    let (bytes, text) = LegacyFrame.token(0xbc)
+    bench.script.answer(text, .respond(.init(status: 200, reason: "")))
+    bench.relay.obey(.pause, AppID(1))
+    try bench.accept(LegacyFrame.framed(1, bytes))
+    #expect(bench.figures().contains { $0.count == 1 && $0.hold == .paused })
+    #expect(bench.script.requests(text).isEmpty)
+    bench.relay.obey(.resume, AppID(1))
+    try bench.drain()
+    #expect(bench.script.requests(text).count == 1)
   }
 
   @Test("When the operator confirms that held tokens are bad, the feedback list has them")

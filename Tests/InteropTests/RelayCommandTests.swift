@@ -45,9 +45,11 @@ struct RelayCommandTests {
     let paused = try shell(#""$0" relay pause com.example.app --data ."#, in: installation)
     #expect(paused.code == 0, "\(paused)")
     #expect(try shell(status, in: installation).text.contains("held=paused"))
-    let rows = try Programs.json(shell(status + " --json", in: installation).text)
-    #expect(rows["hold"] as? String == "paused")
-    #expect(rows["notifications"] as? Int == 1)
+    let rows = try shell(status + " --json", in: installation).text.split(separator: "\n").map {
+      try Programs.json(String($0))
+    }
+    #expect(rows.count == 2 && rows.allSatisfy { $0["hold"] as? String == "paused" })
+    #expect(rows.reduce(0) { $0 + ($1["notifications"] as? Int ?? 0) } == 1)
     let unknown = try shell(#""$0" relay flush com.example.none --data ."#, in: installation)
     #expect(unknown.code == 4 && unknown.text.contains("does not exist"), "\(unknown)")
     let missing = try shell(#""$0" relay flush --data ."#, in: installation)
