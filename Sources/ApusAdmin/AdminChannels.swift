@@ -47,7 +47,7 @@ struct AdminChannels {
   private func channels(
     _ topic: String?, _ environment: Environment?
   ) throws(AdminProblem) -> [Channel] {
-    if let topic { return view.service.channels(of: try app(topic).id, in: environment) }
+    if let topic { return view.service.channels(of: try view.app(topic).id, in: environment) }
     let all = view.service.channels()
     guard let environment else { return all }
     return all.filter { $0.environment == environment }
@@ -84,7 +84,7 @@ struct AdminChannels {
     let environment = try input.environment() ?? .production
     let storage = try input.value("storage", "newest or none") { ChannelStorage(name: $0) }
     try input.requireAllUsed()
-    let app = try app(topic)
+    let app = try view.app(topic)
     guard app.broadcasts else {
       throw AdminProblem(
         .conflict,
@@ -144,13 +144,5 @@ struct AdminChannels {
       throw AdminProblem(.notFound, "the channel \(id.text) does not exist")
     }
     return channel
-  }
-
-  private func app(_ topic: String) throws(AdminProblem) -> App {
-    let bundle = Array(topic.utf8)
-    guard let app = view.trust.directory.app(bundleID: bundle.span) else {
-      throw AdminProblem(.notFound, "the app \(topic) does not exist")
-    }
-    return app
   }
 }

@@ -47,10 +47,7 @@ struct AdminRelay {
     let command = try input.required(
       try input.value("command", form) { RelayCommand(rawValue: $0) }, "command")
     try input.requireAllUsed()
-    let bundle = Array(topic.utf8)
-    guard let app = view.trust.directory.app(bundleID: bundle.span) else {
-      throw AdminProblem(.notFound, "the app \(topic) does not exist")
-    }
+    let app = try view.app(topic)
     view.service.relay(command, app.id)
     changes.record(.relayCommanded, "\(command.rawValue) \(topic)")
     return WebResponse(

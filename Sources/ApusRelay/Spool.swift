@@ -48,7 +48,7 @@ import Synchronization
   private var endingsDueMilliseconds = UInt64.max
   var decisions = DecisionBatch()
   /// Those of a lower order were accepted before the service was started, and may have been sent then.
-  let startOrder: UInt64
+  private let startOrder: UInt64
 
   private static let sweepMilliseconds: UInt64 = 10_000
   /// A crash within this time sends again what upstream has answered.
@@ -257,13 +257,12 @@ import Synchronization
 
   private func send(_ order: UInt64, _ topic: RelayTopic, _ now: UInt64) {
     guard var spooled = lanes[topic]?.contents[order] else { return }
-    guard
-      !spooled.isOver(
-        nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds),
-      !isDead(spooled)
-    else {
+    let isDead = isDead(spooled)
+    let isOver = spooled.isOver(
+      nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds)
+    if isDead || isOver {
       _ = lanes[topic]?.machine.answered(order, nil, nowMilliseconds: now, entropy: 0)
-      return end(order, spooled, isDead(spooled) ? \.dead : \.expired)
+      return end(order, spooled, isDead ? \.dead : \.expired)
     }
     if spooled.mayHaveArrived { lanes[topic]?.ended.repeated += 1 }
     spooled.wasSent = true

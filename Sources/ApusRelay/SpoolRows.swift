@@ -167,12 +167,10 @@ extension RelayedToken {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(5 + notification.token.count)
     let (app, environment) = (notification.topic.app, notification.environment)
-    for shift in [24, 16, 8, 0] as [UInt32] { bytes.append(UInt8(app.rawValue >> shift & 0xff)) }
+    bytes.append(bigEndian: app.rawValue)
     bytes.append(environment.rawValue)
     bytes += notification.token
-    let words = SHA256Digest(of: bytes.span).words
-    self.init(
-      app: app, environment: environment, digest: RelayDigest(high: words.0, low: words.1))
+    self.init(app: app, environment: environment, digest: RelayDigest(sha256Of: bytes.span))
   }
 }
 

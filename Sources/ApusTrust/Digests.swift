@@ -123,3 +123,10 @@ package func constantTimeEquals(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bo
     }
   }
 }
+
+extension RelayDigest {
+  package init(sha256Of bytes: Span<UInt8>) {
+    let words = SHA256Digest(of: bytes).words
+    self.init(high: words.0, low: words.1)
+  }
+}

@@ -85,6 +85,15 @@ struct ServiceView: Sendable {
     try directory.namedCertificates() + certificates.named()
   }
 
+  /// The app with that bundle id. Throws `notFound` if there is none.
+  func app(_ topic: String) throws(AdminProblem) -> App {
+    let bundle = Array(topic.utf8)
+    guard let app = trust.directory.app(bundleID: bundle.span) else {
+      throw AdminProblem(.notFound, "the app \(topic) does not exist")
+    }
+    return app
+  }
+
   /// The device that a caller means by its id or its name. Throws `notFound` if no device has the name.
   func device(called text: String) throws(AdminProblem) -> DeviceID {
     if let id = DeviceID(text: text) { return id }

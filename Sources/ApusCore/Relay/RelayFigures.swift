@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// What a relay keeps of one app in one environment, and what became of it since the service was started.
+/// What a relay keeps of one app in one environment, and how many notifications ended how since the service started.
 package struct RelayFigures: Sendable, Hashable {
   package var app: AppID
   package var environment: Environment

@@ -35,7 +35,7 @@ extension UpstreamVerdict {
     case .accepted(let uniqueID): self = .accepted(uniqueID: uniqueID)
     case .unknown(let mayHaveArrived): self = .again(mayDuplicate: mayHaveArrived)
     case .rejected(let rejection):
-      if let reason = Reason(text: rejection.reason.utf8.span) {
+      if let reason = rejection.known {
         self = .init(reason, of: rejection)
       } else {
         self = .init(unknownReasonOf: rejection)

@@ -98,13 +98,9 @@ extension BinaryProvider {
     input.reserveCapacity(DeviceToken.byteCount + 5 + frame.payload.count)
     input.append(bytes.extracting(frame.token))
     input.append(frame.expiration == nil ? 0 : 1)
-    let expiration = frame.expiration ?? 0
-    for shift: UInt32 in [24, 16, 8, 0] {
-      input.append(UInt8(truncatingIfNeeded: expiration >> shift))
-    }
+    input.append(bigEndian: frame.expiration ?? 0)
     input.append(bytes.extracting(frame.payload))
-    let words = SHA256Digest(of: input.span).words
-    return RelayDigest(high: words.0, low: words.1)
+    return RelayDigest(sha256Of: input.span)
   }
 
   // MARK: Answers

@@ -10,7 +10,7 @@ final class ResendRegister: Sendable {
     var sequences = RememberedSequences()
     /// Notifications that were matched, and whose rows are still there.
     var matched: [RememberedNotification.Place] = []
-    /// What became of those that are remembered, if they were not accepted for good.
+    /// Of remembered notifications that were not accepted for good.
     var fates: [NotificationID: Fate] = [:]
 
     /// Nil if it has to be accepted again.
