@@ -11,7 +11,7 @@ import ApusWire
 /// error packet or, where the listener confirms, a packet for each.
 final class BinaryProvider: ConnectionDriver {
   let providers: ProviderContext
-  private let shard: ShardDriver
+  let shard: ShardDriver
   var machine: BinaryConnection
   private(set) var sender: BinarySender
   /// Nil until the sender's app has an upstream.

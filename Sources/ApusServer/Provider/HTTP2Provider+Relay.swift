@@ -4,6 +4,7 @@ import ApusHTTP2
 import ApusLog
 import ApusLoop
 import ApusModel
+import ApusStore
 import ApusTrust
 import ApusWire
 
@@ -45,24 +46,35 @@ extension HTTP2Provider {
     spools: Bool
   ) {
     undecidedCount += 1
-    let (id, accepted) = (notification.id, context.wallMilliseconds)
+    let accepted = context.wallMilliseconds
+    let facts = notification.facts(context.shared.order.next() ?? 0, .http2)
     let (loop, waiting) = (context.loop, WaitingRequest(provider: self, request: request))
     relay.forward(notification) { answer in
-      let answered = { @Sendable (answer: UpstreamAnswer) in
-        loop.perform { waiting.provider.relayed(waiting.request, id, answer) }
+      let answered = { @Sendable (answer: UpstreamAnswer, isKept: Bool) in
+        loop.perform { waiting.provider.relayed(waiting.request, facts, answer, isKept: isKept) }
       }
-      guard spools, answer.mayBeRepeated else { return answered(answer) }
+      guard spools, answer.mayBeRepeated else { return answered(answer, false) }
       let kept = KeptNotification(
         notification: notification, acceptedMilliseconds: accepted,
-        waiter: .request { isKept in answered(isKept ? .accepted(uniqueID: nil) : answer) })
-      if relay.isFull || !relay.keep(kept) { answered(answer) }
+        waiter: .request { isKept in
+          answered(isKept ? .accepted(uniqueID: nil) : answer, isKept)
+        })
+      if relay.isFull || !relay.keep(kept) { answered(answer, false) }
     }
   }
 
   /// Upstream has answered, or never will.
-  private func relayed(_ request: HTTP2Request, _ id: NotificationID, _ answer: UpstreamAnswer) {
+  ///
+  /// - Parameter isKept: Whether the relay has the notification, and records its end.
+  private func relayed(
+    _ request: HTTP2Request, _ facts: NotificationFacts, _ answer: UpstreamAnswer, isKept: Bool
+  ) {
     undecidedCount -= 1
     defer { session.release(request) }
+    let id = facts.id
+    if !isKept, let state = answer.stateOfForwarded {
+      shard.noteForwarded(state, UpstreamCause(answer), facts)
+    }
     guard !isClosed else { return }
     switch answer {
     case .accepted(let unique):
@@ -136,6 +148,15 @@ extension RejectionBody {
 }
 
 extension UpstreamAnswer {
+  /// How a notification ended whose provider waited; nil if it was not accepted anywhere, and the provider learns that.
+  fileprivate var stateOfForwarded: DeliveryState? {
+    switch self {
+    case .accepted: .acceptedUpstream
+    case .rejected(let rejection): rejection.concernsCredential ? nil : .rejectedUpstream
+    case .unknown(let mayHaveArrived): mayHaveArrived ? .unansweredUpstream : nil
+    }
+  }
+
   /// Whether upstream has certainly not accepted the notification, and may accept it later.
   fileprivate var mayBeRepeated: Bool {
     switch UpstreamVerdict(self) {
