@@ -35,6 +35,7 @@ package final class Relay: UpstreamRelay {
   private let state = Mutex(State())
   private let running = Mutex<Running?>(nil)
   private let answers = AnswerRegister()
+  private let quotas = RelayQuotas()
   private let limits: SpoolLimits
   private let log: Log
 
@@ -46,6 +47,7 @@ package final class Relay: UpstreamRelay {
   // MARK: Trust
 
   package func trustReplaced(_ trust: Trust) {
+    quotas.replace(trust, nowMilliseconds: EventLoop.monotonicMilliseconds())
     let (unused, changed) = state.withLock { state in
       let changed = Set(trust.upstreams.keys).union(state.upstreams.keys).filter {
         trust.upstreams[$0] != state.upstreams[$0]
@@ -157,6 +159,14 @@ package final class Relay: UpstreamRelay {
   }
 
   private var spool: Spool? { running.withLock { $0?.spool } }
+
+  package func admit(_ app: AppID) -> Int {
+    quotas.admit(app, nowMilliseconds: EventLoop.monotonicMilliseconds())
+  }
+
+  package func charge(_ app: AppID) -> Int {
+    quotas.charge(app, nowMilliseconds: EventLoop.monotonicMilliseconds())
+  }
 
   package func keep(_ notification: KeptNotification) -> Bool {
     spool?.keep(notification) ?? false

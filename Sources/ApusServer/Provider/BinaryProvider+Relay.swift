@@ -58,6 +58,7 @@ extension BinaryProvider {
       notification: notification, acceptedMilliseconds: now.wallMilliseconds,
       waiter: .frame(nextAnswer))
     guard relay.keep(kept) else { return .refused(.processingError) }
+    pauseReading(seconds: relay.charge(notification.topic.app))
     relaying?.frames.addRelayed(
       .init(digest: digest(of: frame, bytes), original: id), sequence: machine.nextSequence,
       identifier: frame.identifier ?? 0, isSilent: frame.isSimple)

@@ -31,7 +31,13 @@ extension HTTP2Provider {
     let notification = try Admission.relayed(
       head, content.fields, token: token, grant: grant, connection: sender, directory: directory,
       body: request.bodyBytes, id: context.ids.next())
-    forward(request, notification, relay, spools: upstream.spools)
+    let seconds = relay.admit(app)
+    if seconds == 0 {
+      forward(request, notification, relay, spools: upstream.spools)
+    } else {
+      answer(request, notification.id, .tooManyRequests, afterSeconds: seconds)
+      session.release(request)
+    }
     return true
   }
 
@@ -90,7 +96,7 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ id: NotificationID, _ rejection: UpstreamRejection
   ) {
     guard !rejection.concernsCredential else {
-      return answerUnavailable(request, id, afterSeconds: Limits.relayRetrySeconds)
+      return answer(request, id, .serviceUnavailable, afterSeconds: Limits.relayRetrySeconds)
     }
     session.respond(
       request, status: rejection.status, id, retryAfterSeconds: rejection.retryAfterSeconds,
@@ -104,17 +110,17 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ id: NotificationID, mayHaveArrived: Bool
   ) {
     guard mayHaveArrived else {
-      return answerUnavailable(request, id, afterSeconds: Limits.relayRetrySeconds)
+      return answer(request, id, .serviceUnavailable, afterSeconds: Limits.relayRetrySeconds)
     }
     session.reset(request, code: .internalError)
   }
 
-  private func answerUnavailable(
-    _ request: HTTP2Request, _ id: NotificationID, afterSeconds seconds: Int
+  private func answer(
+    _ request: HTTP2Request, _ id: NotificationID, _ reason: Reason, afterSeconds seconds: Int
   ) {
     session.respond(
-      request, status: Reason.serviceUnavailable.status, id, retryAfterSeconds: seconds,
-      body: RejectionBody.bytes(of: Rejection(.serviceUnavailable)))
+      request, status: reason.status, id, retryAfterSeconds: seconds,
+      body: RejectionBody.bytes(of: Rejection(reason)))
   }
 }
 

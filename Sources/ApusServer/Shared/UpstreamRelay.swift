@@ -22,6 +22,13 @@ package protocol UpstreamRelay: Sendable {
   /// over. False if too many wait to be written.
   func keep(_ notification: KeptNotification) -> Bool
 
+  /// Counts a notification of an app, if the quotas of app and team let it go upstream now. Returns 0 then, else the
+  /// seconds until one may go.
+  func admit(_ app: AppID) -> Int
+
+  /// Counts a notification that goes in any case, and returns the seconds until the next one may.
+  func charge(_ app: AppID) -> Int
+
   /// Whether so much is kept that providers must wait.
   var isFull: Bool { get }
 
