@@ -1,16 +1,16 @@
-import ApusClient
-import ApusDirectory
-import ApusModel
+package import ApusClient
+package import ApusDirectory
+package import ApusModel
 
 /// An upstream service, and the credential that it knows this one by. All apps with the same share connections.
-struct UpstreamAccount: Sendable, Hashable {
-  let endpoint: Endpoint
+package struct UpstreamAccount: Sendable, Hashable {
+  package let endpoint: Endpoint
   private let credential: Upstream.Credential
   private let proxy: Upstream.Proxy?
   private let authorityPEM: String?
 
   /// - Parameter environment: The one that the provider addressed.
-  init(_ upstream: Upstream, _ environment: Environment) {
+  package init(_ upstream: Upstream, _ environment: Environment) {
     endpoint =
       switch upstream.service {
       case .apple: .apple(environment)
@@ -27,7 +27,7 @@ struct UpstreamAccount: Sendable, Hashable {
   }
 
   /// Providers wait for the answers, and send again themselves what a busy service rejected.
-  func configuration(_ observer: UpstreamObserver) -> ClientConfiguration {
+  package func configuration(_ observer: (any ClientObserver)? = nil) -> ClientConfiguration {
     var configuration = ClientConfiguration(
       endpoint: endpoint,
       trustRoots: authorityPEM.map { .pem(Array($0.utf8)) } ?? .system,

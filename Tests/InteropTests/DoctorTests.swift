@@ -99,4 +99,40 @@ struct DoctorTests {
     let port = try #require((dev.ready["http2"] as? [String: Int])?["production"])
     try expect("request", "clock", 1, dev.text("data"), ["localhost:\(port)"])
   }
+
+  @Test("The upstream of an app: the way to it, and the credential for it")
+  func upstream() throws {
+    let (gateway, other) = (try Installation(), try Installation())
+    try other.start()
+    let data = gateway.directory.path
+    func refused(_ topic: String, _ words: String) throws {
+      let said = try shell(#""$0" doctor --data . --upstream \#(topic)"#, in: gateway)
+      #expect(said.code == 4 && said.text.contains(words), "\(said)")
+    }
+    try refused(Installation.topic, "has no upstream")
+    try refused("com.example.none", "the service has no app com.example.none")
+    func change(_ arguments: [String]) throws {
+      let (code, text) = try Programs.attempt(
+        ["app", "--data", data, "--change", Installation.topic] + arguments)
+      #expect(code == 0, "\(text)")
+    }
+    try change([
+      "--upstream", "https://localhost:\(other.providerPort)", "--upstream-key",
+      other.text("key_file"), "--upstream-key-id", other.text("key_id"), "--upstream-team",
+      other.text("team"), "--upstream-authority", other.authority,
+    ])
+    let good = try doctor(data, ["--upstream", Installation.topic])
+    #expect(good.code == 0, "\(good.text)")
+    #expect(good.last["check"] as? String == "pace", "\(good.text)")
+    #expect(good.text.contains("key \(other.text("key_id")) of team"), "\(good.text)")
+    try change([
+      "--upstream-key", gateway.text("key_file"), "--upstream-key-id", gateway.text("key_id"),
+      "--upstream-team", gateway.text("team"),
+    ])
+    try expect("request", "provider token", 1, data, ["--upstream", Installation.topic])
+    try change(["--upstream-authority", "none"])
+    try expect("TLS", "authority", 3, data, ["--upstream", Installation.topic])
+    try change(["--upstream", "https://localhost:9"])
+    try expect("connection", "Nothing listens", 3, data, ["--upstream", Installation.topic])
+  }
 }

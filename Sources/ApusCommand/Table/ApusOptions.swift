@@ -380,6 +380,7 @@ package enum ApusOptions {
       LogOptions.export.description,
       LogOptions.by.description,
     ] + DevOptions.all + FeedbackOptions.all + TrustOptions.all + UpstreamOptions.all
+    + [UpstreamOptions.examined.description]
     + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,

@@ -47,6 +47,11 @@ package enum UpstreamOptions {
     "--upstream-per-second", .text("N"), note: "any number",
     help: "How many pushes of the app may go there in a second; none for any number.")
 
+  /// The app whose upstream `apus doctor` checks.
+  package static let examined = Option(
+    "--upstream", .topic, in: [Verb.doctor], group: .search, scope: .flagOnly,
+    help: "Check the way from this service to the upstream of the app with this bundle id.")
+
   private static func option<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, note: String? = nil, help: String
   ) -> Option<Value> {

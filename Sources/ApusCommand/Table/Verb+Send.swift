@@ -113,10 +113,15 @@ extension Verb {
       acknowledges nothing; its token is dead, requests for it are refused, or nothing is sent to it. Exits with 1 if \
       there is a cause.
       """,
+      """
+      With --upstream it checks the way from this service to the upstream of an app, with the credential that the \
+      service has for it. Where there is a proxy, only the request is tried.
+      """,
     ], operands: "[HOST:PORT]", operandCount: 0...1,
     operandWords: HostPort.appleNames.map(\.name),
     examples: [
       ("The service on this machine", "apus doctor"),
+      ("The upstream of an app", "apus doctor --upstream com.example.app"),
       ("Why a device gets nothing", "apus doctor --device kitchen"),
       (
         "Apple's, with your own key",

@@ -1,3 +1,5 @@
+import ApusCore
+
 /// Where an app's notifications go whose device tokens this service did not issue: to Apple, or to another service that
 /// speaks the HTTP/2 provider API.
 package struct Upstream: Sendable, Hashable {
@@ -55,5 +57,22 @@ package struct Upstream: Sendable, Hashable {
     self.authorityPEM = authorityPEM
     self.spools = spools
     self.perSecond = perSecond
+  }
+}
+
+extension Trust {
+  /// The upstream of an app, given its bundle id.
+  ///
+  /// - Throws: That there is no such app, or that it has none, and what to do.
+  package func upstream(of topic: String) throws(DirectoryProblem) -> Upstream {
+    let bundle = Array(topic.utf8)
+    guard let app = directory.app(bundleID: bundle.span) else {
+      throw DirectoryProblem("the service has no app \(topic): `apus app` lists its apps")
+    }
+    guard let upstream = upstreams[app.id] else {
+      throw DirectoryProblem(
+        "\(topic) has no upstream: set one with `apus app --change \(topic) --upstream apple`")
+    }
+    return upstream
   }
 }

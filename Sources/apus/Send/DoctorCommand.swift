@@ -20,9 +20,21 @@ struct DoctorCommand {
 
   private let invocation: Invocation
   private let endpoint: HostPort
+  private let upstream: DoctorUpstream?
 
   init(_ invocation: Invocation) throws(CommandFailure) {
     self.invocation = invocation
+    if let app = invocation[UpstreamOptions.examined] {
+      guard invocation.operands.isEmpty else {
+        throw invocation.failure(
+          about: UpstreamOptions.examined, "it cannot be combined with HOST:PORT",
+          remedy: "The service knows where its upstream is.")
+      }
+      let upstream = try DoctorUpstream(invocation, app)
+      (self.upstream, endpoint) = (upstream, upstream.endpoint)
+      return
+    }
+    upstream = nil
     guard let operand = invocation.operands.first else {
       endpoint = invocation.provider
       return
@@ -35,6 +47,7 @@ struct DoctorCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let upstream { return try examine(upstream) }
     if let device = invocation[DeviceOptions.examined] {
       guard invocation.operands.isEmpty else {
         throw invocation.failure(
@@ -55,10 +68,31 @@ struct DoctorCommand {
     let addresses = try resolve()
     let (connection, roundTrip) = try connect(addresses)
     try handshake(connection, roots)
-    let credential = try credential()
-    try runBlocking { [self] () async throws(CommandFailure) in
-      try await request(credential, roots, roundTrip: roundTrip)
+    let credential = try SendCredentials(invocation).credential(to: endpoint)
+    try say(credential)
+    let client = try invocation.client(credential, to: endpoint, roots)
+    let topic = try? SendCredentials(invocation).topic(.none)
+    try request(client, topic ?? nil, roundTrip: roundTrip)
+  }
+
+  private func examine(_ upstream: DoctorUpstream) throws(CommandFailure) {
+    var roundTrip = 0.0
+    if let proxy = upstream.proxy {
+      remark("proxy", "the request goes through \(proxy); the steps before it are not tried")
+    } else {
+      let (connection, milliseconds) = try connect(try resolve())
+      try handshake(connection, upstream.configuration.trustRoots)
+      roundTrip = milliseconds
     }
+    try say(upstream.configuration.credential)
+    let client: APNSClient
+    do throws(ClientConfigurationError) {
+      client = try APNSClient(upstream.configuration)
+    } catch {
+      throw failure(
+        "credential", .configuration, "\(error)", "Correct it with `apus app --change`.")
+    }
+    try request(client, upstream.topic, roundTrip: roundTrip)
   }
 
   /// The service's own files and process come first: they are the cause of what its clients see.
@@ -195,8 +229,7 @@ struct DoctorCommand {
 
   // MARK: The credential
 
-  private func credential() throws(CommandFailure) -> ClientConfiguration.Credential {
-    let credential = try SendCredentials(invocation).credential(to: endpoint)
+  private func say(_ credential: ClientConfiguration.Credential) throws(CommandFailure) {
     switch credential {
     case .providerToken(_, let keyID, let teamID), .providerTokenFile(_, let keyID, let teamID):
       say("credential", "key \(keyID) of team \(teamID)")
@@ -205,7 +238,6 @@ struct DoctorCommand {
     case .certificateFiles, .pkcs12, .pkcs12File:
       preconditionFailure("no option gives this kind of credential")
     }
-    return credential
   }
 
   private static func certificate(_ pem: [UInt8]) throws(CommandFailure) -> Certificate {
@@ -235,20 +267,25 @@ struct DoctorCommand {
   // MARK: A request
 
   private func request(
-    _ credential: ClientConfiguration.Credential, _ roots: ClientConfiguration.TrustRoots,
-    roundTrip: Double
+    _ client: APNSClient, _ topic: String?, roundTrip: Double
+  ) throws(CommandFailure) {
+    try runBlocking { [self] () async throws(CommandFailure) in
+      try await judge(client, topic, roundTrip: roundTrip)
+    }
+  }
+
+  private func judge(
+    _ client: APNSClient, _ topic: String?, roundTrip: Double
   ) async throws(CommandFailure) {
-    let client = try invocation.client(credential, to: endpoint, roots)
-    let topic = try? SendCredentials(invocation).topic(.none)
     let push = PushRequest(
-      token: Self.wrongToken, topic: topic ?? nil, payload: AlertPayload(body: "Test").bytes)
+      token: Self.wrongToken, topic: topic, payload: AlertPayload(body: "Test").bytes)
     var times: [Double] = []
     var verdict = DoctorVerdict(
-      .unknown(UnknownCause(.cancelled), retryMayDuplicate: false), topic: topic ?? nil)
+      .unknown(UnknownCause(.cancelled), retryMayDuplicate: false), topic: topic)
     for number in 0...Self.timedRequests {
       let start = Process.nanoseconds
       guard let outcome = try? await client.send(push) else { break }
-      verdict = DoctorVerdict(outcome, topic: topic ?? nil)
+      verdict = DoctorVerdict(outcome, topic: topic)
       if number > 0 { times.append(Double(Process.nanoseconds - start) / 1e6) }
       if verdict.code != nil { break }
     }
