@@ -24,10 +24,15 @@ package final class Relay: UpstreamRelay {
   private let spool = Mutex<Spool?>(nil)
   private let limits: SpoolLimits
   private let log: Log
+  private let simulation: RelaySimulation?
 
-  package init(_ limits: SpoolLimits = SpoolLimits(), log: Log) {
+  /// - Parameter simulation: What takes the place of threads, chance and clients.
+  package init(
+    _ limits: SpoolLimits = SpoolLimits(), log: Log, simulation: RelaySimulation? = nil
+  ) {
     self.limits = limits
     self.log = log
+    self.simulation = simulation
   }
 
   // MARK: Trust
@@ -58,6 +63,7 @@ package final class Relay: UpstreamRelay {
   package func forward(
     _ notification: RelayedNotification, _ done: @escaping @Sendable (UpstreamAnswer) -> Void
   ) {
+    if let simulation { return simulation.sending(notification, done) }
     guard let route = route(notification.topic.app, notification.environment) else {
       return done(.unknown(mayHaveArrived: false))
     }
@@ -106,7 +112,15 @@ package final class Relay: UpstreamRelay {
   // MARK: The spool
 
   package func start(_ host: RelayHost) throws {
-    let made = try Spool(host, limits, log: log) { [unowned self] in forward($0, $1) }
+    let sending: Spool.Sending = { [unowned self] in forward($0, $1) }
+    let made =
+      if let simulation {
+        try Spool(
+          host, limits, log: log, loop: simulation.loop, entropy: simulation.entropy,
+          sending: sending)
+      } else {
+        try Spool(host, limits, log: log, sending: sending)
+      }
     spool.withLock { $0 = made }
     made.start()
   }

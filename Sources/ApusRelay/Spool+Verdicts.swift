@@ -20,7 +20,7 @@ extension Spool {
       noteGood(topic)
       let since = since ?? loop.wallMilliseconds
       note(spooled, deadSinceMilliseconds: since)
-      list(spooled, deadSinceMilliseconds: since)
+      rows.list(spooled, deadSinceMilliseconds: since)
       end(order, spooled, \.dead)
     case .badToken:
       if isReportable(order, spooled) { refuse(order, spooled, .invalidToken) }
@@ -41,11 +41,8 @@ extension Spool {
 
   /// The operator says that the held tokens are bad: they go to the feedback list.
   private func reportDoubted(_ topic: RelayTopic) {
-    guard let doubted = lanes[topic]?.doubted else { return }
-    lanes[topic]?.doubted = []
-    for order in doubted {
-      guard let spooled = try? rows.read(topic, order) else { continue }
-      list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
+    for (order, spooled) in takeDoubted(topic) {
+      rows.list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
       end(order, spooled, \.rejected)
     }
   }
@@ -57,16 +54,6 @@ extension Spool {
       rows.remove(displaced)
     }
     rows.put(token, deadSinceMilliseconds: since, notedSeconds: now)
-  }
-
-  private func list(_ spooled: SpooledNotification, deadSinceMilliseconds since: Int64) {
-    do throws(StoreError) {
-      try rows.list(spooled, deadSinceMilliseconds: since)
-    } catch {
-      log.limited(.error, .feedbackUnreadable, atMilliseconds: loop.nowMilliseconds) {
-        [.text("reason", "\(error)")]
-      }
-    }
   }
 
   private func noteGood(_ topic: RelayTopic) {
@@ -97,7 +84,7 @@ extension Spool {
     let topic = RelayTopic(app: refusal.topic.app, environment: refusal.environment)
     guard let spooled = lanes[topic]?.contents[refusal.order] else { return }
     if !isReported, refusal.status == .invalidToken {
-      list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
+      rows.list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
     }
     end(refusal.order, spooled, \.rejected)
   }
@@ -123,12 +110,29 @@ extension Spool {
 
   /// Sends those again that were held while the configuration was in doubt.
   func sendDoubted(_ topic: RelayTopic) {
-    guard let doubted = lanes[topic]?.doubted else { return }
-    lanes[topic]?.doubted = []
-    for order in doubted {
-      guard let spooled = try? rows.read(topic, order) else { continue }
+    for (order, spooled) in takeDoubted(topic) {
       lanes[topic]?.contents[order] = spooled
       lanes[topic]?.machine.putBack(order)
     }
+  }
+
+  /// Those that can be read; the others stay, and ``sweep()`` sends them.
+  private func takeDoubted(
+    _ topic: RelayTopic
+  ) -> [(order: UInt64, spooled: SpooledNotification)] {
+    guard let doubted = lanes[topic]?.doubted else { return [] }
+    lanes[topic]?.doubted = []
+    var found: [(order: UInt64, spooled: SpooledNotification)] = []
+    for order in doubted {
+      do throws(StoreError) {
+        guard var spooled = try rows.read(topic, order) else { continue }
+        // Its frame was noted as answered; the one in the row may be of an earlier process.
+        spooled.answer = nil
+        found.append((order, spooled))
+      } catch {
+        lanes[topic]?.doubted.append(order)
+      }
+    }
+    return found
   }
 }

@@ -21,7 +21,7 @@ import Synchronization
     var answer: UpstreamAnswer
   }
 
-  let loop = EventLoop(name: "apus-relay")
+  let loop: EventLoop
   private let requests: Inbox<KeptNotification>
   private let answers: Inbox<Answered>
   private let isFullNow = Atomic(false)
@@ -30,12 +30,14 @@ import Synchronization
 
   let host: RelayHost
   private let sending: Sending
+  /// Spreads attempts: a number from 0 to 999.
+  private let entropy: @Sendable () -> UInt64
   private let limits: SpoolLimits
   let log: Log
   var rows: SpoolRows
   var lanes: [RelayTopic: SpoolLane] = [:]
   /// Topics with something to do.
-  private var due: Set<RelayTopic> = []
+  var due: Set<RelayTopic> = []
   var deadTokens = DeadTokens()
   private var timer: LoopTimer?
   private var sweepTimer: LoopTimer?
@@ -53,12 +55,19 @@ import Synchronization
   private static let sweepMilliseconds: UInt64 = 10_000
   /// A crash within this time sends again what upstream has answered.
   private static let endingsMilliseconds: UInt64 = 20
+  /// After this time a lost group is written again, unless another one is.
+  private static let repeatMilliseconds: UInt64 = 1000
 
   /// Reads what the store has.
   init(
-    _ host: RelayHost, _ limits: SpoolLimits, log: Log, sending: @escaping Sending
+    _ host: RelayHost, _ limits: SpoolLimits, log: Log,
+    loop: EventLoop = EventLoop(name: "apus-relay"),
+    entropy: @escaping @Sendable () -> UInt64 = { .random(in: 0...999) },
+    sending: @escaping Sending
   ) throws(StoreError) {
     self.host = host
+    self.loop = loop
+    self.entropy = entropy
     self.limits = limits
     self.log = log
     self.sending = sending
@@ -93,7 +102,7 @@ import Synchronization
         afterMilliseconds: Self.sweepMilliseconds, repeatMilliseconds: Self.sweepMilliseconds)
       self.sweepTimer = sweepTimer
     }
-    loop.start()
+    if !loop.isSimulated { loop.start() }
   }
 
   /// False if too many wait to be written.
@@ -107,34 +116,6 @@ import Synchronization
     loop.perform { [unowned self] in settle(refusal, isReported: isReported) }
   }
 
-  /// The upstreams of these apps have changed: what was held because of the old ones is tried at once.
-  func upstreamsChanged(_ apps: Set<AppID>) {
-    loop.perform { [unowned self] in
-      for topic in lanes.keys where apps.contains(topic.app) {
-        lanes[topic]?.machine.resume()
-        if lanes[topic]?.alarm.configurationChanged() == true { sendDoubted(topic) }
-        due.insert(topic)
-      }
-    }
-  }
-
-  /// Calls `done` with figures, on the spool's thread.
-  func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void) {
-    loop.perform { [unowned self] in done(lanes.map { $1.figures(of: $0) }) }
-  }
-
-  func obey(_ command: RelayCommand, _ app: AppID) {
-    loop.perform { [unowned self] in
-      for environment in Environment.allCases {
-        let topic = RelayTopic(app: app, environment: environment)
-        // What comes later is paused, too.
-        if command == .pause { change(topic) { _ in } }
-        obey(command, topic)
-        due.insert(topic)
-      }
-    }
-  }
-
   /// Writes what is known by now, and ends.
   func stop() {
     loop.perform { [unowned self] in
@@ -142,9 +123,13 @@ import Synchronization
       writeEndings()
       loop.onTurnEnd = nil
     }
+    guard !loop.isSimulated else { return takeLastTurns() }
     loop.stop()
     loop.join()
   }
+
+  /// A simulated loop has no thread that could be waited for.
+  private func takeLastTurns() { while loop.takeTurn() {} }
 
   // MARK: Acceptance
 
@@ -182,15 +167,17 @@ import Synchronization
     var waiter: KeptNotification.Waiter
   }
 
-  private func change(_ topic: RelayTopic, _ body: (inout SpoolLane) -> Void) {
+  func change(_ topic: RelayTopic, _ body: (inout SpoolLane) -> Void) {
     body(&lanes[topic, default: SpoolLane(SpoolTotals())])
     changed.insert(topic)
     due.insert(topic)
   }
 
   /// The rows were written, or not.
-  private func written(_ batch: [Unwritten], _ error: StoreError?) {
-    if let error { return notWritten(batch, error) }
+  private func written(
+    _ batch: [Unwritten], _ endings: [SpoolRows.Ending], _ error: StoreError?
+  ) {
+    if let error { return notWritten(batch, endings, error) }
     for one in batch {
       if lanes[one.spooled.topic]?.machine.add(one.order) == true {
         lanes[one.spooled.topic]?.contents[one.order] = one.spooled
@@ -201,17 +188,22 @@ import Synchronization
   }
 
   /// Whether the rows are on disk is not known: they go with the next group, since their providers send them again.
-  private func notWritten(_ batch: [Unwritten], _ error: StoreError) {
+  /// So do the ends that were to be written.
+  private func notWritten(
+    _ batch: [Unwritten], _ endings: [SpoolRows.Ending], _ error: StoreError
+  ) {
     log.limited(.error, .groupRefused, atMilliseconds: loop.nowMilliseconds) {
       [.text("reason", "\(error)")]
     }
     for one in batch {
-      host.lost(one.spooled.notification.id)
       rows.remove(one.order, one.spooled.topic)
       change(one.spooled.topic) { $0.totals.remove(one.spooled.byteCount) }
       totalBytes -= one.spooled.byteCount
       answer(one.waiter, isKept: false)
     }
+    rows.repeatAll(endings)
+    changed.formUnion(lanes.keys)
+    endingsDueMilliseconds = loop.nowMilliseconds + Self.repeatMilliseconds
     watchFullness()
   }
 
@@ -235,7 +227,7 @@ import Synchronization
       dueMilliseconds = .max
       due.formUnion(lanes.keys)
     }
-    for topic in due { work(topic, now) }
+    for topic in due.sorted() { work(topic, now) }
     due.removeAll(keepingCapacity: true)
     write(now)
     decisions.deliver(host.deliver)
@@ -311,7 +303,7 @@ import Synchronization
     due.insert(topic)
     let verdict = UpstreamVerdict(answered.answer)
     let ending = lanes[topic]?.machine.answered(
-      order, verdict, nowMilliseconds: loop.nowMilliseconds, entropy: UInt64.random(in: 0...999))
+      order, verdict, nowMilliseconds: loop.nowMilliseconds, entropy: entropy())
     guard ending == .finished else {
       if case .again(mayDuplicate: true) = verdict {
         spooled.mayHaveArrived = true
@@ -341,6 +333,7 @@ import Synchronization
   private func sweep() {
     due.formUnion(lanes.keys)
     for topic in lanes.keys {
+      if lanes[topic]?.alarm.isRaised == false { sendDoubted(topic) }
       let over =
         lanes[topic]?.over(
           nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds) ?? [:]
@@ -381,17 +374,13 @@ import Synchronization
     changed.removeAll(keepingCapacity: true)
     let batch = unwritten
     unwritten = []
-    rows.commit { [self] error in loop.perform { self.written(batch, error) } }
+    rows.commit { [self] error, endings in
+      loop.perform { self.written(batch, endings, error) }
+    }
   }
 
   private func setTimer(_ now: UInt64) {
     guard dueMilliseconds < .max else { return }
     timer?.start(afterMilliseconds: dueMilliseconds > now ? dueMilliseconds - now : 0)
-  }
-}
-
-extension KeptNotification.Waiter {
-  fileprivate var frame: Answer? {
-    if case .frame(let answer) = self { answer } else { nil }
   }
 }

@@ -8,6 +8,8 @@ import ApusWire
 struct SpoolRows: ~Copyable {
   private let store: any DurableStore
   private var group: WriteGroup
+  /// What `group` has besides new notifications and totals.
+  private var endings: [Ending] = []
   /// Memory for a value.
   private var scratch: [UInt8] = []
 
@@ -17,6 +19,26 @@ struct SpoolRows: ~Copyable {
   }
 
   // MARK: Writing
+
+  /// What must be written again if a group is lost.
+  enum Ending: Sendable {
+    case removed(UInt64, RelayTopic)
+    case noted(RelayedToken, deadSinceMilliseconds: Int64, notedSeconds: Int64)
+    case forgotten(RelayedToken)
+    case listed(SpooledNotification, deadSinceMilliseconds: Int64)
+  }
+
+  mutating func repeatAll(_ endings: [Ending]) {
+    for ending in endings {
+      switch ending {
+      case .removed(let order, let topic): remove(order, topic)
+      case .noted(let token, let since, let noted):
+        put(token, deadSinceMilliseconds: since, notedSeconds: noted)
+      case .forgotten(let token): remove(token)
+      case .listed(let spooled, let since): list(spooled, deadSinceMilliseconds: since)
+      }
+    }
+  }
 
   /// Whether there is nothing to write.
   var isEmpty: Bool { group.count == 0 }
@@ -44,6 +66,7 @@ struct SpoolRows: ~Copyable {
   mutating func remove(_ order: UInt64, _ topic: RelayTopic) {
     let key = Self.key(order, topic)
     group.delete(.relay, key: key.span)
+    endings.append(.removed(order, topic))
   }
 
   mutating func put(_ totals: SpoolTotals, of topic: RelayTopic) {
@@ -66,28 +89,33 @@ struct SpoolRows: ~Copyable {
       token: token, sinceMilliseconds: since, notedSeconds: notedSeconds
     ).encoded()
     group.put(.relay, key: key.span, value: value.span)
+    endings.append(
+      .noted(token, deadSinceMilliseconds: since, notedSeconds: notedSeconds))
   }
 
   mutating func remove(_ token: RelayedToken) {
     let key = DeadTokenRecord.key(of: token)
     group.delete(.relay, key: key.span)
+    endings.append(.forgotten(token))
   }
 
-  /// Adds the token to its topic's feedback list, which has tokens of 32 bytes, as the binary interface.
-  mutating func list(
-    _ spooled: SpooledNotification, deadSinceMilliseconds since: Int64
-  ) throws(StoreError) {
+  /// Adds the token to its topic's feedback list, which has tokens of 32 bytes, as the binary interface. While the list
+  /// cannot be read, a token may come into it for a second time.
+  mutating func list(_ spooled: SpooledNotification, deadSinceMilliseconds since: Int64) {
     guard let token = DeviceToken(bytes: spooled.notification.token.span) else { return }
     let list = FeedbackTopic(
       topic: spooled.notification.topic, environment: spooled.notification.environment)
-    let previous = try store.feedbackTime(of: token, in: list)
+    let previous = (try? store.feedbackTime(of: token, in: list)) ?? nil
     group.putFeedback(
       FeedbackRow(milliseconds: max(0, since), token: token), in: list, replacing: previous)
+    endings.append(.listed(spooled, deadSinceMilliseconds: since))
   }
 
   /// Writes everything; `completion` is called on the commit thread.
-  mutating func commit(_ completion: @escaping @Sendable (StoreError?) -> Void) {
-    store.commit(renewing: &group, completion: completion)
+  mutating func commit(_ completion: @escaping @Sendable (StoreError?, [Ending]) -> Void) {
+    let lost = endings
+    endings = []
+    store.commit(renewing: &group) { completion($0, lost) }
   }
 
   // MARK: Reading

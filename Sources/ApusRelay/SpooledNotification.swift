@@ -1,10 +1,16 @@
 import ApusCore
 import ApusModel
+import ApusServer
 
 /// The notifications of one app in one environment.
-struct RelayTopic: Sendable, Hashable {
+struct RelayTopic: Sendable, Hashable, Comparable {
   var app: AppID
   var environment: Environment
+
+  static func < (left: Self, right: Self) -> Bool {
+    (left.app.rawValue, left.environment.rawValue)
+      < (right.app.rawValue, right.environment.rawValue)
+  }
 }
 
 /// A notification in the spool.
@@ -50,5 +56,11 @@ struct SpoolTotals: Sendable, Hashable {
   mutating func remove(_ byteCount: Int) {
     count -= 1
     self.byteCount -= byteCount
+  }
+}
+
+extension KeptNotification.Waiter {
+  var frame: Answer? {
+    if case .frame(let answer) = self { answer } else { nil }
   }
 }

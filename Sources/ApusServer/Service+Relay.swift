@@ -1,30 +1,36 @@
 import ApusCore
 import ApusLoop
+import ApusStore
 
 extension Service {
   /// Starts the relay: it sends what is in the store, and answers frames.
   func startRelay() throws {
     guard let relay = configuration.relay else { return }
-    let everyone = Dictionary(uniqueKeysWithValues: everyone.map { ($0.context.index, $0) })
-    try relay.start(
-      RelayHost(
-        store: store, order: workers[0].context.shared.order,
-        deliver: { index, verdicts in
-          guard let worker = everyone[index] else { return }
-          worker.loop.perform { for verdict in verdicts { worker.finish(verdict) } }
-        },
-        refuse: { index, refusal in
-          guard let worker = everyone[index] else {
-            return relay.settled(refusal, isReported: false)
-          }
-          worker.loop.perform { worker.refuse(refusal, of: relay) }
-        },
-        lost: { [resends = workers[0].context.shared.resends] in resends.noteLost($0) },
-        readOn: {
-          for worker in everyone.values {
-            worker.loop.perform { worker.readOnFromPaused() }
-          }
-        }))
+    try relay.start(RelayHost(everyone, store: store, relay: relay))
+  }
+}
+
+extension RelayHost {
+  /// - Parameter everyone: All workers and acceptors.
+  init(_ everyone: [Worker], store: any DurableStore, relay: any UpstreamRelay) {
+    let byIndex = Dictionary(uniqueKeysWithValues: everyone.map { ($0.context.index, $0) })
+    self.init(
+      store: store, order: everyone[0].context.shared.order,
+      deliver: { index, verdicts in
+        guard let worker = byIndex[index] else { return }
+        worker.loop.perform { for verdict in verdicts { worker.finish(verdict) } }
+      },
+      refuse: { index, refusal in
+        guard let worker = byIndex[index] else {
+          return relay.settled(refusal, isReported: false)
+        }
+        worker.loop.perform { worker.refuse(refusal, of: relay) }
+      },
+      readOn: {
+        for worker in everyone {
+          worker.loop.perform { worker.readOnFromPaused() }
+        }
+      })
   }
 }
 

@@ -48,8 +48,6 @@ package struct RelayHost: Sendable {
   package let deliver: @Sendable (_ worker: Int, [Verdict]) -> Void
   /// Brings a late refusal to a worker, given its index, which answers with ``UpstreamRelay/settled(_:isReported:)``.
   package let refuse: @Sendable (_ worker: Int, RelayRefusal) -> Void
-  /// The store did not take a notification: if its sender sends it again, it is a new one.
-  package let lost: @Sendable (NotificationID) -> Void
   /// Lets the workers read on from providers that had to wait, see ``UpstreamRelay/isFull``.
   package let readOn: @Sendable () -> Void
 }
