@@ -28,6 +28,7 @@ extension Simulation {
       guard let self else { return }
       oracle.clockMoved()
       broadcasts.secondPassed()
+      relay.clockMoved()
       checkOnline()
       checkLimits()
       watchClock()
