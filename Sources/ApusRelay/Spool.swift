@@ -135,7 +135,6 @@ import Synchronization
 
   private func take(_ kept: inout [KeptNotification]) {
     for notification in kept { take(notification) }
-    watchFullness()
   }
 
   private func take(_ kept: KeptNotification) {
@@ -204,9 +203,9 @@ import Synchronization
     rows.repeatAll(endings)
     changed.formUnion(lanes.keys)
     endingsDueMilliseconds = loop.nowMilliseconds + Self.repeatMilliseconds
-    watchFullness()
   }
 
+  /// In each turn: answers, time and the operator make room.
   private func watchFullness() {
     let isFull = totalBytes > (self.isFull ? limits.byteCount / 16 * 15 : limits.byteCount)
     guard isFull != self.isFull else { return }
@@ -230,6 +229,7 @@ import Synchronization
     for topic in due.sorted() { work(topic, now) }
     due.removeAll(keepingCapacity: true)
     write(now)
+    watchFullness()
     decisions.deliver(host.deliver)
     setTimer(now)
   }
@@ -294,7 +294,6 @@ import Synchronization
 
   private func take(_ answered: inout [Answered]) {
     for one in answered { take(one) }
-    watchFullness()
   }
 
   private func take(_ answered: Answered) {
