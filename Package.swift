@@ -138,7 +138,7 @@ let package = Package(
       [
         "ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust",
         "ApusLoop", "ApusStore", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
-        "ApusServer", "ApusClient", "ApusDevice", "ApusThread", "ApusWeb",
+        "ApusServer", "ApusClient", "ApusRelay", "ApusDevice", "ApusThread", "ApusWeb",
       ]),
     // The development service, of all of these.
     layer(

@@ -34,6 +34,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Replaces libuv on a simulated loop; nil otherwise.
   let simulation: LoopSimulation?
+  /// Whether it has no thread: see `init(name:simulated:)`.
+  package var isSimulated: Bool { simulation != nil }
 
   /// Confined, like everything below.
   let sockets = SocketTable()

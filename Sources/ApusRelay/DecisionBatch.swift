@@ -10,7 +10,8 @@ struct DecisionBatch {
 
   mutating func deliver(_ deliver: (_ worker: Int, [Verdict]) -> Void) {
     guard !verdicts.isEmpty else { return }
-    for (worker, batch) in verdicts { deliver(worker, batch) }
+    // The same input has the same effects, in a simulation.
+    for (worker, batch) in verdicts.sorted(by: { $0.key < $1.key }) { deliver(worker, batch) }
     verdicts.removeAll(keepingCapacity: true)
   }
 }

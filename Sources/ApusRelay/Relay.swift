@@ -5,6 +5,7 @@ package import ApusLog
 import ApusLoop
 package import ApusModel
 package import ApusServer
+import ApusStore
 import Synchronization
 
 /// Sends the notifications of apps that have an upstream there, over few connections: apps with the same upstream and
@@ -38,10 +39,15 @@ package final class Relay: UpstreamRelay {
   private let quotas = RelayQuotas()
   private let limits: SpoolLimits
   private let log: Log
+  private let simulation: RelaySimulation?
 
-  package init(_ limits: SpoolLimits = SpoolLimits(), log: Log) {
+  /// - Parameter simulation: What takes the place of threads, chance and clients.
+  package init(
+    _ limits: SpoolLimits = SpoolLimits(), log: Log, simulation: RelaySimulation? = nil
+  ) {
     self.limits = limits
     self.log = log
+    self.simulation = simulation
   }
 
   // MARK: Trust
@@ -80,6 +86,7 @@ package final class Relay: UpstreamRelay {
   package func forward(
     _ notification: RelayedNotification, _ done: @escaping @Sendable (UpstreamAnswer) -> Void
   ) {
+    if let simulation { return simulation.sending(notification, done) }
     guard let route = route(notification.topic.app, notification.environment) else {
       return done(.unknown(mayHaveArrived: false))
     }
@@ -152,10 +159,18 @@ package final class Relay: UpstreamRelay {
   private func openSpool() throws {
     try running.withLock { running in
       guard let host = running?.host, running?.spool == nil else { return }
-      let spool = try Spool(host, limits, log: log) { [unowned self] in forward($0, $1) }
+      let spool = try makeSpool(host)
       running?.spool = spool
       spool.start()
     }
+  }
+
+  private func makeSpool(_ host: RelayHost) throws(StoreError) -> Spool {
+    let sending: Spool.Sending = { [unowned self] in forward($0, $1) }
+    guard let simulation else { return try Spool(host, limits, log: log, sending: sending) }
+    return try Spool(
+      host, limits, log: log, loop: simulation.loop, entropy: simulation.entropy,
+      sending: sending)
   }
 
   private var spool: Spool? { running.withLock { $0?.spool } }

@@ -5,11 +5,12 @@ import ApusModel
 // What an operator sees of a spool, and can do about it. The functions for any thread come first.
 
 extension Spool {
-  /// The upstreams of these apps have changed: what was held because of the old ones is tried at once.
+  /// The upstreams of these apps have changed: what was held because of the old ones is tried at once, unless the
+  /// operator has paused it.
   func upstreamsChanged(_ apps: Set<AppID>) {
     loop.perform { [unowned self] in
       for topic in lanes.keys where apps.contains(topic.app) {
-        lanes[topic]?.machine.resume()
+        lanes[topic]?.machine.flush()
         if lanes[topic]?.alarm.configurationChanged() == true { sendDoubted(topic) }
         due.insert(topic)
       }
@@ -50,12 +51,9 @@ extension Spool {
 
   /// The operator says that the held tokens are bad: they go to the feedback list.
   private func reportDoubted(_ topic: RelayTopic) {
-    guard let doubted = lanes[topic]?.doubted else { return }
-    lanes[topic]?.doubted = []
-    for (order, cause) in doubted {
-      guard let spooled = try? rows.read(topic, order) else { continue }
+    for (order, spooled) in takeDoubted(topic) {
       rows.list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
-      end(order, spooled, .rejected(cause))
+      end(order, spooled, .rejected(spooled.cause ?? .otherReason))
     }
   }
 }

@@ -101,12 +101,28 @@ extension Spool {
 
   /// Sends those again that were held while the configuration was in doubt.
   func sendDoubted(_ topic: RelayTopic) {
-    guard let doubted = lanes[topic]?.doubted else { return }
-    lanes[topic]?.doubted = []
-    for (order, _) in doubted {
-      guard let spooled = try? rows.read(topic, order) else { continue }
+    for (order, spooled) in takeDoubted(topic) {
       lanes[topic]?.contents[order] = spooled
       lanes[topic]?.machine.putBack(order)
     }
+  }
+
+  /// Those that can be read, with their causes; the others stay, and `sweep` sends them.
+  func takeDoubted(_ topic: RelayTopic) -> [(order: UInt64, spooled: SpooledNotification)] {
+    guard let doubted = lanes[topic]?.doubted else { return [] }
+    lanes[topic]?.doubted = []
+    var found: [(order: UInt64, spooled: SpooledNotification)] = []
+    for (order, cause) in doubted {
+      do throws(StoreError) {
+        guard var spooled = try rows.read(topic, order) else { continue }
+        // Its frame was noted as answered; the one in the row may be of an earlier process.
+        spooled.answer = nil
+        spooled.cause = cause
+        found.append((order, spooled))
+      } catch {
+        lanes[topic]?.doubted.append((order, cause))
+      }
+    }
+    return found
   }
 }

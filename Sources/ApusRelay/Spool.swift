@@ -21,7 +21,7 @@ import Synchronization
     var answer: UpstreamAnswer
   }
 
-  let loop = EventLoop(name: "apus-relay")
+  let loop: EventLoop
   private let requests: Inbox<KeptNotification>
   private let answers: Inbox<Answered>
   private let isFullNow = Atomic(false)
@@ -30,6 +30,8 @@ import Synchronization
 
   let host: RelayHost
   private let sending: Sending
+  /// Spreads attempts: a number from 0 to 999.
+  private let entropy: @Sendable () -> UInt64
   private let limits: SpoolLimits
   let log: Log
   var rows: SpoolRows
@@ -42,11 +44,13 @@ import Synchronization
   /// When the lanes have something to do by themselves.
   private var dueMilliseconds = UInt64.max
   private var totalBytes = 0
-  private var unwritten: [Unwritten] = []
+  private var unwritten: [UnwrittenNotification] = []
   /// Topics whose totals are to be written.
   private var changed: Set<RelayTopic> = []
   private var schedule = SpoolSchedule()
   private var isStopping = false
+  /// A store that fails while the service stops is not waited for.
+  private var hasGivenUp = false
   var decisions = DecisionBatch()
   /// Those of a lower order were accepted before the service was started, and may have been sent then.
   private let startOrder: UInt64
@@ -57,9 +61,14 @@ import Synchronization
 
   /// Reads what the store has.
   init(
-    _ host: RelayHost, _ limits: SpoolLimits, log: Log, sending: @escaping Sending
+    _ host: RelayHost, _ limits: SpoolLimits, log: Log,
+    loop: EventLoop = EventLoop(name: "apus-relay"),
+    entropy: @escaping @Sendable () -> UInt64 = { .random(in: 0...999) },
+    sending: @escaping Sending
   ) throws(StoreError) {
     self.host = host
+    self.loop = loop
+    self.entropy = entropy
     self.limits = limits
     self.log = log
     self.sending = sending
@@ -95,7 +104,7 @@ import Synchronization
         afterMilliseconds: Self.sweepMilliseconds, repeatMilliseconds: Self.sweepMilliseconds)
       self.sweepTimer = sweepTimer
     }
-    loop.start()
+    if !loop.isSimulated { loop.start() }
   }
 
   /// False if too many wait to be written.
@@ -116,20 +125,20 @@ import Synchronization
       sweepTimer = LoopTimer(loop: loop) { [unowned self] in end() }
       sweepTimer?.start(afterMilliseconds: Self.stopMilliseconds)
     }
-    loop.join()
+    // A simulated loop has no thread that could be waited for.
+    if loop.isSimulated { while loop.takeTurn() {} } else { loop.join() }
   }
 
   private func end() {
     (timer, sweepTimer) = (nil, nil)
     loop.onTurnEnd = nil
-    loop.stop()
+    if !loop.isSimulated { loop.stop() }
   }
 
   // MARK: Acceptance
 
   private func take(_ kept: inout [KeptNotification]) {
     for notification in kept { take(notification) }
-    watchFullness()
   }
 
   private func take(_ kept: KeptNotification) {
@@ -144,7 +153,7 @@ import Synchronization
     rows.record(.received, order, spooled)
     change(spooled.topic) { $0.totals.add(spooled.byteCount) }
     totalBytes += spooled.byteCount
-    unwritten.append(Unwritten(order: order, spooled: spooled, waiter: kept.waiter))
+    unwritten.append(UnwrittenNotification(order: order, spooled: spooled, waiter: kept.waiter))
   }
 
   private func answer(_ waiter: KeptNotification.Waiter, isKept: Bool) {
@@ -156,13 +165,6 @@ import Synchronization
     }
   }
 
-  /// Notifications whose rows are being written, and who waits for that.
-  private struct Unwritten: Sendable {
-    var order: UInt64
-    var spooled: SpooledNotification
-    var waiter: KeptNotification.Waiter
-  }
-
   func change(_ topic: RelayTopic, _ body: (inout SpoolLane) -> Void) {
     body(&lanes[topic, default: SpoolLane(SpoolTotals())])
     changed.insert(topic)
@@ -170,8 +172,8 @@ import Synchronization
   }
 
   /// The rows were written, or not.
-  private func written(_ batch: [Unwritten], _ error: StoreError?) {
-    schedule.finished()
+  private func written(_ batch: [UnwrittenNotification], _ error: StoreError?) {
+    schedule.finished(succeeded: error == nil, nowMilliseconds: loop.nowMilliseconds)
     rows.committed(succeeded: error == nil)
     if let error { return notWritten(batch, error) }
     for one in batch {
@@ -184,20 +186,20 @@ import Synchronization
   }
 
   /// Whether the rows are on disk is not known: they go with the next group, since their providers send them again.
-  private func notWritten(_ batch: [Unwritten], _ error: StoreError) {
+  /// So do the ends that were to be written.
+  private func notWritten(_ batch: [UnwrittenNotification], _ error: StoreError) {
     log.limited(.error, .groupRefused, atMilliseconds: loop.nowMilliseconds) {
       [.text("reason", "\(error)")]
     }
     for one in batch {
-      host.lost(one.spooled.notification.id)
       remove(one.order, one.spooled, .notWritten)
       answer(one.waiter, isKept: false)
     }
-    watchFullness()
-    // A store that fails while the service stops is not waited for.
-    if isStopping { end() }
+    changed.formUnion(lanes.keys)
+    hasGivenUp = isStopping
   }
 
+  /// In each turn: answers, time and the operator make room.
   private func watchFullness() {
     let isFull = totalBytes > (self.isFull ? limits.byteCount / 16 * 15 : limits.byteCount)
     guard isFull != self.isFull else { return }
@@ -218,12 +220,13 @@ import Synchronization
       dueMilliseconds = .max
       due.formUnion(lanes.keys)
     }
-    if !isStopping { for topic in due { work(topic, now) } }
+    if !isStopping { for topic in due.sorted() { work(topic, now) } }
     due.removeAll(keepingCapacity: true)
     gatherLines()
-    write(now)
+    if !hasGivenUp { write(now) }
+    watchFullness()
     decisions.deliver(host.deliver)
-    if isStopping, schedule.isIdle { end() }
+    if isStopping, schedule.isIdle || hasGivenUp { end() }
     setTimer(now)
   }
 
@@ -289,7 +292,6 @@ import Synchronization
 
   private func take(_ answered: inout [Answered]) {
     for one in answered { take(one) }
-    watchFullness()
   }
 
   private func take(_ answered: Answered) {
@@ -299,7 +301,7 @@ import Synchronization
     let verdict = UpstreamVerdict(answered.answer)
     let cause = UpstreamCause(answered.answer)
     let ending = lanes[topic]?.machine.answered(
-      order, verdict, nowMilliseconds: loop.nowMilliseconds, entropy: UInt64.random(in: 0...999))
+      order, verdict, nowMilliseconds: loop.nowMilliseconds, entropy: entropy())
     guard ending == .finished else {
       rows.record(.deferredUpstream, causeCode: cause?.code ?? 0, order, spooled)
       if case .again(mayDuplicate: true) = verdict {
@@ -333,6 +335,7 @@ import Synchronization
   private func sweep() {
     due.formUnion(lanes.keys)
     for topic in lanes.keys {
+      if lanes[topic]?.alarm.isRaised == false { sendDoubted(topic) }
       let over =
         lanes[topic]?.over(
           nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds) ?? [:]
@@ -388,12 +391,4 @@ import Synchronization
     guard dueMilliseconds < .max else { return }
     timer?.start(afterMilliseconds: dueMilliseconds > now ? dueMilliseconds - now : 0)
   }
-}
-
-extension KeptNotification.Waiter {
-  fileprivate var frame: Answer? {
-    if case .frame(let answer) = self { answer } else { nil }
-  }
-
-  fileprivate var interface: ProviderInterface { frame == nil ? .http2 : .binary }
 }

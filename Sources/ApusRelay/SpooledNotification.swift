@@ -1,10 +1,16 @@
 import ApusCore
 import ApusModel
+import ApusServer
 
 /// The notifications of one app in one environment.
-struct RelayTopic: Sendable, Hashable {
+struct RelayTopic: Sendable, Hashable, Comparable {
   var app: AppID
   var environment: Environment
+
+  static func < (left: Self, right: Self) -> Bool {
+    (left.app.rawValue, left.environment.rawValue)
+      < (right.app.rawValue, right.environment.rawValue)
+  }
 }
 
 extension RelayTopic {
@@ -46,6 +52,13 @@ struct SpooledNotification: Sendable {
   func facts(_ order: UInt64) -> NotificationFacts { notification.facts(order, interface) }
 }
 
+/// A notification whose row is being written, and who waits for that.
+struct UnwrittenNotification: Sendable {
+  var order: UInt64
+  var spooled: SpooledNotification
+  var waiter: KeptNotification.Waiter
+}
+
 /// What the store has of a topic's notifications.
 struct SpoolTotals: Sendable, Hashable {
   var count = 0
@@ -61,4 +74,12 @@ struct SpoolTotals: Sendable, Hashable {
     count -= 1
     self.byteCount -= byteCount
   }
+}
+
+extension KeptNotification.Waiter {
+  var frame: Answer? {
+    if case .frame(let answer) = self { answer } else { nil }
+  }
+
+  var interface: ProviderInterface { frame == nil ? .http2 : .binary }
 }

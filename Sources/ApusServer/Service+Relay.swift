@@ -1,39 +1,45 @@
 import ApusCore
 import ApusLoop
+import ApusStore
 
 extension Service {
   /// Starts the relay: it sends what is in the store, and answers frames.
   func startRelay() throws {
     guard let relay = configuration.relay else { return }
-    let everyone = Dictionary(uniqueKeysWithValues: everyone.map { ($0.context.index, $0) })
-    try relay.start(
-      RelayHost(
-        store: store, order: workers[0].context.shared.order,
-        deliver: { index, verdicts in
-          guard let worker = everyone[index] else { return }
-          worker.loop.perform { for verdict in verdicts { worker.finish(verdict) } }
-        },
-        refuse: { index, refusal in
-          guard let worker = everyone[index] else {
-            return relay.settled(refusal, isReported: false)
-          }
-          worker.loop.perform { worker.refuse(refusal, of: relay) }
-        },
-        lost: { [resends = workers[0].context.shared.resends] in resends.noteLost($0) },
-        ledger: (
-          configuration.ledger, configuration.ledgerBounds(writerCount: workers.count + 1)
-        ),
-        noted: { [worker = workers[0]] events in
-          worker.loop.perform { worker.context.noted(events) }
-        },
-        failing: { [worker = workers[0]] app, environment, reason in
-          worker.loop.perform { worker.context.reportFailing(app, environment, reason) }
-        },
-        readOn: {
-          for worker in everyone.values {
-            worker.loop.perform { worker.readOnFromPaused() }
-          }
-        }))
+    try relay.start(RelayHost(workers, everyone, store: store, relay: relay))
+  }
+}
+
+extension RelayHost {
+  /// - Parameter everyone: Workers and acceptors.
+  init(
+    _ workers: [Worker], _ everyone: [Worker], store: any DurableStore, relay: any UpstreamRelay
+  ) {
+    let byIndex = Dictionary(uniqueKeysWithValues: everyone.map { ($0.context.index, $0) })
+    let first = workers[0]
+    let configuration = first.context.configuration
+    self.init(
+      store: store, order: first.context.shared.order,
+      deliver: { index, verdicts in
+        guard let worker = byIndex[index] else { return }
+        worker.loop.perform { for verdict in verdicts { worker.finish(verdict) } }
+      },
+      refuse: { index, refusal in
+        guard let worker = byIndex[index] else {
+          return relay.settled(refusal, isReported: false)
+        }
+        worker.loop.perform { worker.refuse(refusal, of: relay) }
+      },
+      ledger: (
+        configuration.ledger, configuration.ledgerBounds(writerCount: workers.count + 1)
+      ),
+      noted: { events in first.loop.perform { first.context.noted(events) } },
+      failing: { app, environment, reason in
+        first.loop.perform { first.context.reportFailing(app, environment, reason) }
+      },
+      readOn: {
+        for worker in everyone { worker.loop.perform { worker.readOnFromPaused() } }
+      })
   }
 }
 

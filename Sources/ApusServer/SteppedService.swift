@@ -15,6 +15,7 @@ package final class SteppedService {
   private let acceptors: [Worker]
   private var everyone: [Worker] { acceptors + workers }
   private let listeners: [ServiceListener]
+  private let relay: (any UpstreamRelay)?
 
   /// - Parameters:
   ///   - listeners: Each with what its connections speak in TLS's place.
@@ -28,6 +29,7 @@ package final class SteppedService {
   ///   - findsDormant: False breaks the rule that a look-up wakes a dormant device, likewise.
   ///   - recordsUnended: False breaks the rule that what a crash ended has an end in the ledger, likewise.
   ///   - renewsListedTokens: False breaks the rule that a dead token stays dead when a filter lists its app, likewise.
+  ///   - sharesResends: False breaks the rule that every worker recognises a resend, likewise.
   ///   - broadcastFault: Which rule of broadcasts is broken, likewise.
   package init(
     _ configuration: ServerConfiguration, listeners: [(ListenerConfiguration, TLSContext)],
@@ -35,9 +37,11 @@ package final class SteppedService {
     store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
     workerLoops: [EventLoop], acceptorLoops: [EventLoop], seed: UInt64,
     sharesFeedbackLeases: Bool = true, findsDormant: Bool = true,
-    recordsUnended: Bool = true, renewsListedTokens: Bool = true,
+    recordsUnended: Bool = true, renewsListedTokens: Bool = true, sharesResends: Bool = true,
     broadcastFault: BroadcastFault? = nil
   ) throws {
+    relay = configuration.relay
+    relay?.trustReplaced(trust)
     self.listeners = listeners.map { listener, context in
       ServiceListener(
         kind: listener.kind, environment: listener.environment, context: context,
@@ -53,8 +57,9 @@ package final class SteppedService {
       resends: try ResendRegister(store),
       audit: AuditLog(path: nil),
       expiries: ExpiryWatch(log: configuration.log))
-    let workers = workerLoops.enumerated().map { index, loop in
+    let workers = try workerLoops.enumerated().map { index, loop in
       var shared = shared
+      if !sharesResends { shared.resends = try ResendRegister(store) }
       if !sharesFeedbackLeases { shared.feedback = SharedFeedbackLeases() }
       return Worker(
         index: index, of: workerLoops.count, shared: shared, trust: trust, loop: loop,
@@ -80,6 +85,7 @@ package final class SteppedService {
         store, workers: workers.count, acceptors: acceptors.count, journals: journals,
         recordsUnended: recordsUnended)
       for worker in everyone { try worker.devices.restore(opening) }
+      if let relay { try relay.start(RelayHost(workers, everyone, store: store, relay: relay)) }
     } catch {
       dismantle()
       throw error
@@ -95,6 +101,7 @@ package final class SteppedService {
 
   /// Swaps what everybody is judged by.
   package func replace(trust: Trust) {
+    relay?.trustReplaced(trust)
     for worker in everyone { worker.loop.perform { worker.replace(trust: trust) } }
   }
 

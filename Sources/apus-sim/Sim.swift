@@ -87,7 +87,8 @@ extension Simulation.Report {
       + "\(events) events, \(sent) sent, \(accepted) accepted, \(delivered) delivered, "
       + "\(crashes) crashes, \(stops) stops, \(diskFaults) disk faults, "
       + "\(broadcastsAccepted) of \(broadcastsSent) broadcasts accepted, "
-      + "\(broadcastsDelivered) delivered, \(woken) of \(dormant) dormant devices woken"
+      + "\(broadcastsDelivered) delivered, \(woken) of \(dormant) dormant devices woken, "
+      + "\(relayedReceived) of \(relayed) received upstream, \(relayedRepeated) repeated"
   }
 }
 
@@ -100,6 +101,8 @@ private struct Totals {
   private var accepted = 0
   private var broadcasts = 0
   private var woken: UInt64 = 0
+  private var relayed = 0
+  private var repeated = 0
 
   mutating func add(_ outcome: Simulation.Report) {
     seeds += 1
@@ -109,12 +112,15 @@ private struct Totals {
     accepted += outcome.accepted
     broadcasts += outcome.broadcastsAccepted
     woken += outcome.woken
+    relayed += outcome.relayedReceived
+    repeated += outcome.relayedRepeated
   }
 
   var text: String {
     let tenths = seconds / 360
     return "\(seeds) seeds, \(tenths / 10).\(tenths % 10) simulated hours, \(crashes) crashes, "
       + "\(diskFaults) disk faults, \(accepted) notifications and \(broadcasts) broadcasts accepted, "
-      + "\(woken) dormant devices woken: no law was broken"
+      + "\(woken) dormant devices woken, \(relayed) notifications relayed, \(repeated) of them "
+      + "again after a crash: no law was broken"
   }
 }

@@ -206,4 +206,54 @@ struct LateRefusalTests {
     let counts = (1...3).map { bench.script.requests(token($0).text).count }
     #expect(counts == [1, 1, 1])
   }
+
+  @Test("If the store takes none of several, none is taken for accepted when it is sent again")
+  func noneWritten() throws {
+    let store = MemoryStore()
+    let bench = try RelayBench(store: store)
+    let identity = try bench.gateway.directory.providerIdentity()
+    for number in 1...3 { bench.script.answer(token(number).text, Self.good) }
+    let sender = try bench.sender(identity)
+    try waitFor { store.pendingCommitCount == 0 }
+    store.holdCommits()
+    store.failNextCommits(.max, with: .diskFull(path: "store", detail: "on purpose"))
+    try sender.send(frame(1) + frame(2) + frame(3))
+    try waitFor { bench.figures().first?.count == 3 && store.pendingCommitCount > 0 }
+    store.releaseCommits()
+    #expect(try sender.end().bytes == packet(1, 1))
+    store.failNextCommits(0, with: .closed)
+    let next = try bench.sender(confirms: true, identity)
+    try next.send(frame(2), frame(3))
+    for identifier: UInt32 in 2...3 { #expect(try next.packet() == packet(0, identifier)) }
+    try bench.drain()
+    let counts = (1...3).map { bench.script.requests(token($0).text).count }
+    #expect(counts == [0, 1, 1])
+  }
+
+  @Test("A rejection is told when it is known whether the store has what followed")
+  func undecided() throws {
+    let store = MemoryStore()
+    let bench = try RelayBench(store: store)
+    let identity = try bench.gateway.directory.providerIdentity()
+    bench.script.answer(token(1).text, .delay(milliseconds: 300, then: Self.bad))
+    bench.script.answer(token(2).text, Self.good)
+    let sender = try bench.sender(identity)
+    try sender.send(frame(1))
+    try waitFor { bench.script.requests(token(1).text).count == 1 }
+    try waitFor { store.pendingCommitCount == 0 }
+    store.holdCommits()
+    try sender.send(frame(2))
+    try waitFor { store.pendingCommitCount == 1 && bench.logged("upstream rejected") }
+    // The rows of what is remembered would be the next group.
+    _ = bench.figures()
+    #expect(store.pendingCommitCount == 1)
+    store.failNextCommits(1, with: .diskFull(path: "store", detail: "on purpose"))
+    store.releaseCommits()
+    #expect(try sender.end().bytes == packet(8, 1))
+    let next = try bench.sender(confirms: true, identity)
+    try next.send(frame(2))
+    #expect(try next.packet() == packet(0, 2))
+    try bench.drain()
+    #expect(bench.script.requests(token(2).text).count == 1)
+  }
 }

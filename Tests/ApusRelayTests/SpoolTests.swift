@@ -2,6 +2,7 @@ import ApusCore
 import ApusModel
 import ApusRelay
 import ApusServer
+import ApusStore
 import ApusTesting
 import Testing
 
@@ -283,6 +284,82 @@ struct SpoolTests {
     let listed = try bench.feedback(count: 5).map { $0.token[0] }
     #expect(Set(listed).isSuperset(of: 0xd3...0xd7))
     #expect(bench.figures().first?.ended.rejected == 8)
+  }
+
+  @Test("A paused app stays paused when its upstream changes")
+  func pausedThroughChange() throws {
+    let (bytes, text) = LegacyFrame.token(0xbd)
+    bench.script.answer(text, .respond(.init(status: 200, reason: "")))
+    bench.relay.obey(.pause, AppID(1))
+    try bench.accept(LegacyFrame.framed(1, bytes))
+    try bench.edit("upstream-topic", to: TestDirectory.topic)
+    // A worker that judges by the new directory has passed it to the relay before.
+    try bench.accept(LegacyFrame.framed(2, bytes))
+    #expect(bench.figures().contains { $0.count == 2 && $0.hold == .paused })
+    #expect(bench.script.requests(text).isEmpty)
+    bench.relay.obey(.resume, AppID(1))
+    try bench.drain()
+    #expect(bench.script.requests(text).count == 2)
+  }
+
+  @Test("What the store did not write of an end is written again")
+  func lostEnds() throws {
+    let store = MemoryStore()
+    let bench = try RelayBench(store: store)
+    let (bytes, text) = LegacyFrame.token(0xbe)
+    bench.script.answer(
+      text,
+      .delay(
+        milliseconds: 300,
+        then: .respond(
+          .init(status: 410, reason: "Unregistered", timestampMilliseconds: 1_700_000_000_123))))
+    try bench.accept(LegacyFrame.framed(1, bytes))
+    try waitFor { bench.script.requests(text).count == 1 && store.pendingCommitCount == 0 }
+    store.failNextCommits(1, with: .diskFull(path: "store", detail: "on purpose"))
+    try bench.drain()
+    try waitFor { Self.relayRows(of: store) == [Self.deadTokenKind] }
+    #expect(try bench.feedback(count: 1).map(\.token) == [bytes])
+  }
+
+  /// The kind of a dead token's row, the first byte of its key.
+  private static let deadTokenKind = DeadTokenRecord.prefix[0]
+
+  /// The kinds of all rows of the relay.
+  private static func relayRows(of store: MemoryStore) -> [UInt8] {
+    var kinds: [UInt8] = []
+    let none: [UInt8] = []
+    try? store.scan(.relay, prefix: none.span) { key, _ in
+      kinds.append(key[0])
+      return true
+    }
+    return kinds
+  }
+
+  @Test("After a restart, a held token is nobody's frame", arguments: [RelayCommand.confirm, nil])
+  func heldThroughRestart(command: RelayCommand?) throws {
+    let tokens = (0..<8).map { LegacyFrame.token(0xe0 + UInt8($0)) }
+    for token in tokens {
+      let bad = PlannedFault.Effect.respond(.init(status: 400, reason: "BadDeviceToken"))
+      bench.script.answer(token.text, bad, bad, .respond(.init(status: 200, reason: "")))
+    }
+    // Each with a place of its own among the connections.
+    let senders = try tokens.indices.map { _ in try bench.sender(confirms: true) }
+    for (number, token) in tokens.enumerated() {
+      try senders[number].send(LegacyFrame.framed(UInt32(number), token.bytes))
+      #expect(try senders[number].packet() != nil)
+    }
+    try waitFor { bench.figures().first?.doubtedCount == 5 }
+    try bench.restart()
+    try waitFor { bench.figures().first?.doubtedCount == 2 }
+    if let command {
+      bench.relay.obey(command, AppID(1))
+    } else {
+      try bench.edit("upstream-topic", to: TestDirectory.topic)
+    }
+    try bench.drain()
+    #expect(try bench.feedback(count: command == nil ? 3 : 5).count == (command == nil ? 3 : 5))
+    // The service goes on.
+    try bench.accept(LegacyFrame.framed(9, LegacyFrame.token(0xef).bytes))
   }
 
   @Test("When the spool is full, senders wait, and nothing is lost")

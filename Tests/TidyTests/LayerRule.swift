@@ -100,9 +100,8 @@ enum LayerRule {
       ], system: effects, mayBeUnsafe: true),
     "ApusTesting": Layer(
       own: pure.union(bytes).union(control).union([
-        "ApusRandom", "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
-        "ApusThread",
-        "ApusWeb",
+        "ApusRandom", "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusRelay",
+        "ApusDevice", "ApusThread", "ApusWeb",
       ]), system: effects, mayBeUnsafe: true),
     // The development service.
     "ApusDev": Layer(

@@ -12,9 +12,12 @@ package struct SpoolSchedule: Sendable {
 
   private var dueMilliseconds = UInt64.max
   private var isWriting = false
+  /// Until then only acceptances are written: the last group was lost.
+  private var pausedMilliseconds: UInt64 = 0
 
   private static let endingsMilliseconds: UInt64 = 20
   private static let linesMilliseconds: UInt64 = 1000
+  private static let pauseMilliseconds: UInt64 = 1000
 
   package init() {}
 
@@ -22,8 +25,8 @@ package struct SpoolSchedule: Sendable {
     let due =
       switch kind {
       case .acceptances: now
-      case .endings: now + Self.endingsMilliseconds
-      case .lines: now + Self.linesMilliseconds
+      case .endings: max(pausedMilliseconds, now + Self.endingsMilliseconds)
+      case .lines: max(pausedMilliseconds, now + Self.linesMilliseconds)
       }
     dueMilliseconds = min(dueMilliseconds, due)
   }
@@ -38,8 +41,11 @@ package struct SpoolSchedule: Sendable {
     return true
   }
 
-  /// The group was written, or not.
-  package mutating func finished() { isWriting = false }
+  /// The group was written, or not: then what is to be repeated does not press a store that fails.
+  package mutating func finished(succeeded: Bool, nowMilliseconds now: UInt64) {
+    isWriting = false
+    pausedMilliseconds = succeeded ? 0 : now + Self.pauseMilliseconds
+  }
 
   /// When to call `begin` next; nil if something else will happen before.
   package var nextMilliseconds: UInt64? {

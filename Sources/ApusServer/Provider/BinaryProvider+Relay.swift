@@ -16,10 +16,22 @@ struct RelayingSender {
   var frames = RelayedFrames()
   var matching: RememberedSequences.Matching
   /// An error packet will end the connection: nothing more is read.
-  var isRefusing = false
+  var refusal: LateRefusal?
 
   /// - Parameter sender: Of its certificate and environment.
   init(sender: RelayDigest) { matching = RememberedSequences.Matching(sender: sender) }
+}
+
+/// An error packet about a frame that was accepted, and what it waits for.
+struct LateRefusal {
+  var sequence: UInt32
+  var status: BinaryStatus
+  /// Called with whether the sender is told which notification it is.
+  var completion: @Sendable (_ isReported: Bool) -> Void
+  /// Frames behind it that upstream has rejected as well.
+  var others: [(id: NotificationID, status: BinaryStatus)] = []
+  /// Whether it is being written what the sender will send again.
+  var isRemembered = false
 }
 
 extension BinaryProvider {
@@ -47,8 +59,9 @@ extension BinaryProvider {
         frame, payload: frame.payload, of: &payloads, token: token, claims: claims,
         sender: sender)
       if let outcome = resent(frame, bytes, admitted.facts(id)) { return outcome }
-      noteOther(frame, bytes, id)
-      return pass(admitted, payload: payload, id: id, now)
+      let outcome = pass(admitted, payload: payload, id: id, now)
+      noteOther(frame, bytes, id, outcome)
+      return outcome
     }
     let notification = try Admission.relayed(
       frame, payload: frame.payload, of: &payloads, bytes: payload, token: token, sender: sender,
@@ -97,10 +110,19 @@ extension BinaryProvider {
   }
 
   /// A notification for a device of this service follows others that went upstream.
-  private func noteOther(_ frame: BinaryFrame, _ bytes: Span<UInt8>, _ id: NotificationID) {
+  private func noteOther(
+    _ frame: BinaryFrame, _ bytes: Span<UInt8>, _ id: NotificationID, _ outcome: Outcome
+  ) {
     guard let relaying, relaying.frames.count > 0 else { return }
+    let isDecided: Bool
+    switch outcome {
+    case .accepted: isDecided = true
+    case .undecided: isDecided = false
+    case .failed, .refused: return
+    }
     self.relaying?.frames.addOther(
-      .init(digest: digest(of: frame, bytes), original: id), nextSequence: machine.nextSequence)
+      .init(digest: digest(of: frame, bytes), original: id), nextSequence: machine.nextSequence,
+      isDecided: isDecided)
   }
 
   /// Of device token, expiration and payload: what a sender repeats.
@@ -124,33 +146,59 @@ extension BinaryProvider {
 
   /// Upstream has rejected a notification. False if the sender cannot be told any more.
   func refuse(_ refusal: RelayRefusal, of relay: any UpstreamRelay) -> Bool {
-    refuse(refusal.answer.sequence, refusal.status) { relay.settled(refusal, isReported: $0) }
+    let late = LateRefusal(sequence: refusal.answer.sequence, status: refusal.status) {
+      relay.settled(refusal, isReported: $0)
+    }
+    if refuse(late) { return true }
+    relaying?.refusal?.others.append((refusal.id, refusal.status))
+    return false
   }
 
-  /// The store did not take a notification. False if it was not one for upstream.
-  func refuseUnwritten(_ sequence: UInt32) -> Bool { refuse(sequence, .processingError) { _ in } }
-
-  /// Ends the connection with an error packet, once it is on disk what the sender will send again because of that.
+  /// The store has a frame, or did not take it.
   ///
-  /// - Parameter completion: Called with whether the sender is told which notification it is.
-  private func refuse(
-    _ sequence: UInt32, _ status: BinaryStatus,
-    _ completion: @escaping @Sendable (_ isReported: Bool) -> Void
-  ) -> Bool {
-    guard !machine.isEnded, var relaying, !relaying.isRefusing,
-      let refused = relaying.frames.refused(sequence)
+  /// - Returns: True if nothing more is to be done about it.
+  func relayDecided(_ sequence: UInt32, isAccepted: Bool) -> Bool {
+    relaying?.frames.decided(sequence, isAccepted: isAccepted)
+    defer { rememberResends() }
+    if isAccepted { return false }
+    if let refusal = relaying?.refusal, sequence &- refusal.sequence < UInt32.max / 2 {
+      // For its sender it is discarded.
+      return true
+    }
+    return refuse(LateRefusal(sequence: sequence, status: .processingError) { _ in })
+  }
+
+  /// Ends the connection with an error packet, once everything behind the frame is decided, and it is on disk what of
+  /// that the sender will send again.
+  private func refuse(_ refusal: LateRefusal) -> Bool {
+    guard !machine.isEnded, let relaying, relaying.refusal == nil,
+      relaying.frames.refused(refusal.sequence) != nil
     else { return false }
-    relaying.isRefusing = true
+    self.relaying?.refusal = refusal
+    rememberResends()
+    return true
+  }
+
+  private func rememberResends() {
+    guard let refusal = relaying?.refusal, !refusal.isRemembered, var relaying,
+      relaying.frames.isDecided(after: refusal.sequence),
+      let refused = relaying.frames.refused(refusal.sequence)
+    else { return }
+    relaying.refusal?.isRemembered = true
     let (loop, refusing) = (context.loop, RefusingSender(provider: self))
-    context.shared.resends.remember(
+    let resends = context.shared.resends
+    resends.remember(
       refused.following, after: refused.digest, on: &relaying.matching,
       nowSeconds: context.wallSeconds
     ) { _ in
       // Without the rows a restart would forget what is remembered, and nothing else.
-      loop.perform { completion(refusing.provider.report(sequence, refused, status)) }
+      loop.perform {
+        refusal.completion(
+          refusing.provider.report(refusal.sequence, refused, refusal.status))
+      }
     }
+    for (id, status) in refusal.others { resends.noteRefused(id, status) }
     self.relaying = relaying
-    return true
   }
 
   fileprivate func report(
@@ -165,13 +213,17 @@ extension BinaryProvider {
   /// Whether nothing more is to be read because of what went upstream.
   var isRelayBlocked: Bool {
     guard let relaying else { return false }
-    return relaying.isRefusing || relaying.frames.count >= Limits.relayLookAheadFrames
+    return relaying.refusal != nil || relaying.frames.count >= Limits.relayLookAheadFrames
       || context.configuration.relay?.isFull == true
   }
 
   func endRelaying() {
     guard var relaying else { return }
     context.shared.resends.end(&relaying.matching)
+    if let refusal = relaying.refusal, !refusal.isRemembered {
+      refusal.completion(false)
+      relaying.refusal = nil
+    }
     self.relaying = relaying
   }
 }

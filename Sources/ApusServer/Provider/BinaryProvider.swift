@@ -232,7 +232,7 @@ final class BinaryProvider: ConnectionDriver {
     let sequence = verdict.answer.sequence
     if let notice = verdict.notice {
       take(notice, sequence)
-    } else if verdict.rejection == nil || !refuseUnwritten(sequence) {
+    } else if !relayDecided(sequence, isAccepted: verdict.rejection == nil) {
       finish(sequence, rejection: verdict.rejection)
     }
   }

@@ -10,17 +10,8 @@ final class ResendRegister: Sendable {
     var sequences = RememberedSequences()
     /// Notifications that were matched, and whose rows are still there.
     var matched: [RememberedNotification.Place] = []
-    /// Of remembered notifications that were not accepted for good.
-    var fates: [NotificationID: Fate] = [:]
-
-    /// Nil if it has to be accepted again.
-    func resend(of original: NotificationID) -> Resend? {
-      switch fates[original] {
-      case nil: Resend(original: original)
-      case .refused(let status): Resend(original: original, status: status)
-      case .lost: nil
-      }
-    }
+    /// Of remembered notifications that upstream has rejected.
+    var refused: [NotificationID: BinaryStatus] = [:]
 
     mutating func takeRemovals() -> Removals {
       var removals = Removals(matched: matched)
@@ -60,13 +51,6 @@ final class ResendRegister: Sendable {
     return isMatching
   }
 
-  enum Fate: Sendable {
-    /// Upstream has rejected it.
-    case refused(BinaryStatus)
-    /// The store did not take it.
-    case lost
-  }
-
   /// A notification that is sent again.
   struct Resend {
     /// The id of the one that was accepted.
@@ -86,7 +70,7 @@ final class ResendRegister: Sendable {
       case .new: return (nil, matching)
       case .suppressed(let original, let place):
         state.matched.append(place)
-        return (state.resend(of: original), matching)
+        return (Resend(original: original, status: state.refused[original]), matching)
       }
     }
     matching = changed
@@ -133,17 +117,12 @@ final class ResendRegister: Sendable {
   }
 
   /// Upstream has rejected a notification whose sender can no longer be told; if it sends it again, it will be.
-  func noteRefused(_ id: NotificationID, _ status: BinaryStatus) { note(id, .refused(status)) }
-
-  /// The store did not take a notification.
-  func noteLost(_ id: NotificationID) { note(id, .lost) }
-
-  private func note(_ id: NotificationID, _ fate: Fate) {
+  func noteRefused(_ id: NotificationID, _ status: BinaryStatus) {
     state.withLock { state in
-      guard state.sequences.count > 0, state.fates.count < Limits.rememberedNotifications else {
+      guard state.sequences.count > 0, state.refused.count < Limits.rememberedNotifications else {
         return
       }
-      state.fates[id] = fate
+      state.refused[id] = status
     }
   }
 
@@ -151,7 +130,7 @@ final class ResendRegister: Sendable {
   func secondPassed(nowSeconds: Int64) {
     let removed = state.withLock { state in
       state.sequences.expire(nowSeconds: nowSeconds)
-      if state.sequences.count == 0 { state.fates = [:] }
+      if state.sequences.count == 0 { state.refused = [:] }
       return state.takeRemovals()
     }
     guard !removed.isEmpty else { return }

@@ -61,8 +61,6 @@ package struct RelayHost: Sendable {
   package let deliver: @Sendable (_ worker: Int, [Verdict]) -> Void
   /// Brings a late refusal to a worker, given its index, which answers with ``UpstreamRelay/settled(_:isReported:)``.
   package let refuse: @Sendable (_ worker: Int, RelayRefusal) -> Void
-  /// The store did not take a notification: if its sender sends it again, it is a new one.
-  package let lost: @Sendable (NotificationID) -> Void
   /// Which notifications the ledger follows, and how much of it is the relay's.
   package let ledger: (mode: LedgerMode, bounds: LedgerBounds)
   /// Hears of lines of the ledger as they are noted, in order.

@@ -75,6 +75,7 @@ final class FeedbackOracle {
     }
     for row in rows where !listed.contains(row) {
       world.trace("feedback listed", row.app, Int(row.seconds))
+      world.relay.listed(row.token)
     }
     listed = rows
   }

@@ -23,7 +23,8 @@ final class LedgerOracle: LedgerWatcher, @unchecked Sendable {
   private var acceptedOrders: Set<UInt64> = []
 
   func noted(_ events: [LedgerEvent], milliseconds: Int64) {
-    for event in events {
+    // The relay's notifications are for RelayOracle.
+    for event in events where event.facts.device != .none {
       if event.state == .received {
         open.insert(event.facts.order)
         count(event)

@@ -2,7 +2,7 @@ import ApusHTTP2
 import ApusModel
 import ApusRandom
 
-/// A provider's connection for channels or broadcasts over HTTP/2.
+/// A provider's connection for channels, broadcasts or notifications for upstream over HTTP/2.
 final class SimulatedChannelProvider: LineUser {
   struct Answer {
     var status: UInt16
@@ -23,9 +23,14 @@ final class SimulatedChannelProvider: LineUser {
   private var open: [Request] = []
   private var fields = RequestFields()
   private var token = SimulatedProviderToken()
+  /// Whether answers take as long as upstream does.
+  private let waitsForUpstream: Bool
 
-  init(_ listener: Int, _ world: Simulation, _ random: SeededRandom) {
+  init(
+    _ listener: Int, _ world: Simulation, _ random: SeededRandom, waitsForUpstream: Bool = false
+  ) {
     self.world = world
+    self.waitsForUpstream = waitsForUpstream
     var random = random
     line = SimulatedLine(
       .broadcaster, listener, listener: listener, world: world, random: random.split()
@@ -62,7 +67,7 @@ final class SimulatedChannelProvider: LineUser {
 
   /// Abandons a connection without answers.
   private func tick() {
-    if let first = open.first { world.checkWaiting(since: first.time) }
+    if let first = open.first, !waitsForUpstream { world.checkWaiting(since: first.time) }
     if let first = open.first, world.timeline.now - first.time > 60 * Timeline.second {
       line.leave(resets: true)
     }

@@ -135,8 +135,10 @@ final class SimulatedDisk {
       if canary == .losesGroups, random.chance(1, in: 20) { continue }
       let kept = canary == .keepsRemoved ? rows(.mailbox) : []
       let counters = canary == .losesCounters && random.chance(1, in: 10) ? rows(.meta) : []
+      let totals = canary == .losesSpoolTotals && random.chance(1, in: 10) ? spoolTotals() : []
       image.commit(group) { _ in }
       image.runCommits()
+      restore(.relay, totals, overwrites: true)
       restore(.mailbox, kept, overwrites: false)
       restore(.meta, counters, overwrites: true)
       if canary == .countsMore, random.chance(1, in: 3) { countMore() }
@@ -155,6 +157,10 @@ final class SimulatedDisk {
     var value: [UInt8] = []
     CountersRecord.encode(row.counters, into: &value)
     restore(.meta, [(key, value)], overwrites: true)
+  }
+
+  private func spoolTotals() -> [(key: [UInt8], value: [UInt8])] {
+    rows(.relay).filter { $0.key.first == SpoolTotalsRecord.prefix[0] }
   }
 
   // MARK: Stored notifications

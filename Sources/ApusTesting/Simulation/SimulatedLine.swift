@@ -12,7 +12,7 @@ protocol LineUser: AnyObject {
 /// A provider's connection, reconnected after a while whenever it is lost.
 final class SimulatedLine: ChannelOwner {
   enum Role {
-    case sender, oldSender, feedbackReader, broadcaster
+    case sender, oldSender, feedbackReader, broadcaster, legacySender
 
     fileprivate var connects: StaticString {
       switch self {
@@ -20,6 +20,7 @@ final class SimulatedLine: ChannelOwner {
       case .oldSender: "old sender connects"
       case .feedbackReader: "feedback reader connects"
       case .broadcaster: "broadcaster connects"
+      case .legacySender: "legacy sender connects"
       }
     }
 
@@ -29,6 +30,7 @@ final class SimulatedLine: ChannelOwner {
       case .oldSender: "old sender loses connection"
       case .feedbackReader: "feedback reader loses connection"
       case .broadcaster: "broadcaster loses connection"
+      case .legacySender: "legacy sender loses connection"
       }
     }
 
@@ -38,6 +40,7 @@ final class SimulatedLine: ChannelOwner {
       case .oldSender: "old sender trouble"
       case .feedbackReader: "feedback reader trouble"
       case .broadcaster: "broadcaster trouble"
+      case .legacySender: "legacy sender trouble"
       }
     }
   }

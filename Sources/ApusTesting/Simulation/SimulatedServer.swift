@@ -28,6 +28,7 @@ final class SimulatedServer: @unchecked Sendable {
   private(set) var service: SteppedService?
   private var store: SimulatedStore?
   private var order: AcceptanceOrder?
+  private(set) var relay: (any UpstreamRelay)?
   /// Counts processes.
   private(set) var generation = 0
   private(set) var crashCount = 0
@@ -51,7 +52,10 @@ final class SimulatedServer: @unchecked Sendable {
   var findsDormant = true
   var recordsUnended = true
   var renewsListedTokens = true
+  var sharesResends = true
   var broadcastFault: BroadcastFault?
+  /// Makes the relay of each process, given its loop; nil for none.
+  var makeRelay: ((EventLoop) -> any UpstreamRelay)?
   /// The total of earlier processes.
   private var earlierDormancy = Dormancy()
 
@@ -106,6 +110,7 @@ final class SimulatedServer: @unchecked Sendable {
   private func fail() {
     trace("start failed", generation)
     disk.crash()
+    endRelay()
     state = .down
     startLater(microseconds: 1_000_000)
   }
@@ -114,6 +119,10 @@ final class SimulatedServer: @unchecked Sendable {
     guard let store, let order else { return }
     let workerLoops = (0..<workers).map { EventLoop(name: "worker \($0)", simulated: host) }
     let acceptorLoops = (0..<workers).map { EventLoop(name: "acceptor \($0)", simulated: host) }
+    let relayLoops = makeRelay.map { _ in [EventLoop(name: "relay", simulated: host)] } ?? []
+    relay = relayLoops.first.flatMap { makeRelay?($0) }
+    var configuration = configuration
+    configuration.relay = relay
     do {
       service = try SteppedService(
         configuration, listeners: listeners, trust: trust, store: store,
@@ -121,13 +130,14 @@ final class SimulatedServer: @unchecked Sendable {
         workerLoops: workerLoops, acceptorLoops: acceptorLoops, seed: random.next(),
         sharesFeedbackLeases: sharesFeedbackLeases, findsDormant: findsDormant,
         recordsUnended: recordsUnended, renewsListedTokens: renewsListedTokens,
+        sharesResends: sharesResends,
         broadcastFault: broadcastFault)
     } catch {
       return fail()
     }
     state = .up
     upSince = host.timeline.now
-    host.run(workerLoops + acceptorLoops)
+    host.run(workerLoops + acceptorLoops + relayLoops)
     trace("up", generation)
     onServe()
   }
@@ -184,9 +194,16 @@ final class SimulatedServer: @unchecked Sendable {
     // Counted before the end wakes all devices.
     earlierDormancy = dormancy
     service?.dismantle()
+    endRelay()
     (service, store, order) = (nil, nil, nil)
     state = .down
     onEnd()
+  }
+
+  /// The store takes nothing more, so that nothing is written.
+  private func endRelay() {
+    relay?.stop()
+    relay = nil
   }
 
   /// The simulation has ended.
@@ -244,6 +261,7 @@ final class SimulatedServer: @unchecked Sendable {
       if host.timeline.now < deadline, !isWritten {
         return awaitWritten(generation, deadline, downMicroseconds)
       }
+      relay?.stop()
       store?.close()
       awaitClosed(generation, downMicroseconds)
     }

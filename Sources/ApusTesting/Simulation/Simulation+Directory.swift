@@ -8,6 +8,8 @@ struct SimulatedDirectory {
   /// Whether the last app is registered.
   var hasLateApp = false
   var revokedKeys = 0
+  /// For each app with an upstream, how often that was changed; empty for none.
+  var upstreamEditions: [Int] = []
   /// For a canary.
   var retainsOne = false
   /// For each app, how many of its certificates are revoked, from the first.
@@ -49,16 +51,28 @@ extension Simulation {
       guard next.revokedEditions[app] < SimulationCredentials.editionCount - 1 else { return }
       next.revokedEditions[app] += 1
     }
+    trace("reload", change.rawValue, Int(next.generation))
+    // Connections may end from now on.
+    troubledUntil = max(troubledUntil, timeline.now)
+    replace(next)
+    awaitEffect(next, change)
+  }
+
+  func replace(_ next: SimulatedDirectory) {
     do {
-      trace("reload", change.rawValue, Int(next.generation))
-      // Connections may end from now on.
-      troubledUntil = max(troubledUntil, timeline.now)
       directory = next
       server.replace(trust: try credentials.trust(next))
-      awaitEffect(next, change)
     } catch {
       oracle.violated(.protocols, "cannot create the directory: \(error)")
     }
+  }
+
+  /// The operator changes what an app's upstream is shown.
+  func changeUpstream(of app: Int) {
+    var next = directory
+    next.upstreamEditions[app] += 1
+    trace("upstream changed", app, next.upstreamEditions[app])
+    replace(next)
   }
 
   private func awaitEffect(_ next: SimulatedDirectory, _ change: Change) {

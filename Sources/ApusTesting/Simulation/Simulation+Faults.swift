@@ -14,7 +14,7 @@ extension Simulation {
       switch (self, canary) {
       case (.deviceWish, .clearsUnread), (.deviceWish, .splitsLeases),
         (.deviceWish, .revivesTokens),
-        (.disk, .hidesKept):
+        (.disk, .hidesKept), (.disk, .swallowsResends):
         200
       default: weight
       }
@@ -146,9 +146,11 @@ extension Simulation {
     let isLarge = random.chance(1, in: 4)
     let size = Int64(random.between(1, isLarge ? 200_000_000 : 1_200_000))
     trace("clock", Int(size))
+    relay.clockMoved()
     host.setWallClock(byMilliseconds: random.chance(1, in: 2) ? size : -size)
     oracle.clockSet()
     broadcasts.oracle.clockMoved()
+    relay.clockMoved()
     timeline.after(random.between(1, isLarge ? 60 : 600) * Timeline.second) { [weak self] in
       self?.correctClock()
     }
@@ -157,9 +159,11 @@ extension Simulation {
   private func correctClock() {
     oracle.clockMoved()
     broadcasts.oracle.clockMoved()
+    relay.clockMoved()
     host.correctWallClock()
     oracle.clockSet()
     broadcasts.oracle.clockMoved()
+    relay.clockMoved()
   }
 
   /// Ends all faults; the service runs.

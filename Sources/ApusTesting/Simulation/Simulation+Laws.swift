@@ -28,6 +28,7 @@ extension Simulation {
       guard let self else { return }
       oracle.clockMoved()
       broadcasts.secondPassed()
+      relay.clockMoved()
       checkOnline()
       checkLimits()
       watchClock()
@@ -133,6 +134,16 @@ extension Simulation {
     for row in (try? disk.image.readSuperseded()) ?? [] {
       let place = FeedbackTopic(topic: row.facts.topic, environment: row.facts.environment)
       stored[place, default: 0] += 1
+    }
+    let spool = RelayedRecord.Key.prefix
+    try? disk.image.scan(.relay, prefix: spool.span) { key, value in
+      if let place = try? RelayedRecord.Key(decoding: key),
+        let record = try? RelayedRecord(decoding: value)
+      {
+        let topic = TopicKey(app: place.app, suffix: record.fields.suffix)
+        stored[FeedbackTopic(topic: topic, environment: place.environment), default: 0] += 1
+      }
+      return true
     }
     let counters = ((try? disk.image.readCounters()) ?? []).map(\.counters).added()
     for topic in counters {

@@ -29,6 +29,8 @@ package final class Simulation {
     package var asksForTokensFirst = false
     /// Whether apps have channels; nil: the seed decides. A canary that is not about channels has none.
     package var hasChannels: Bool?
+    /// The same for apps with an upstream.
+    package var hasRelay: Bool?
     /// Log lines of the service below this level are not in the trace.
     package var logLevel = Log.Level.notice
 
@@ -59,6 +61,10 @@ package final class Simulation {
     package var broadcastsSent: Int
     package var broadcastsAccepted: Int
     package var broadcastsDelivered: Int
+    /// Notifications for upstream, those that it got, and how often one was sent there again after a crash.
+    package var relayed = 0
+    package var relayedReceived = 0
+    package var relayedRepeated = 0
     /// How often a device became dormant, and how often one was woken.
     package var dormant: UInt64
     package var woken: UInt64
@@ -82,6 +88,8 @@ package final class Simulation {
   private(set) var readers: [SimulatedFeedbackReader] = []
   private(set) lazy var feedback = FeedbackOracle(self)
   private(set) lazy var broadcasts = BroadcastWorld(self)
+  private(set) lazy var relay = RelayWorld(self)
+  let serviceLog: Log
   /// By device and app: the tokens that apps gave their providers.
   private(set) var tokens: [[DeviceToken?]]
   /// The owners of all tokens ever issued.
@@ -132,7 +140,8 @@ package final class Simulation {
     // Devices become dormant between any two messages, or only after a longer silence.
     configuration.dormantSeconds = 1 + options.seed % 8
     let log = trace.log
-    configuration.log = Log(minimumLevel: options.logLevel) { log.add($0) }
+    serviceLog = Log(minimumLevel: options.logLevel) { log.add($0) }
+    configuration.log = serviceLog
     server = try SimulatedServer(
       host: host, network: network, disk: disk, trace: trace,
       listeners: SimulationListener.all.map {
@@ -146,6 +155,7 @@ package final class Simulation {
     server.findsDormant = options.canary != .losesDormant
     server.renewsListedTokens = options.canary != .revivesTokens
     server.broadcastFault = options.canary?.broadcastFault
+    server.sharesResends = options.canary != .splitsResends
     host.callsAllTaken = options.canary == .clearsUnread
     host.driftMillionths = Int64(random.between(0, 400)) - 200
     network.latency = random.between(200, 40_000)
@@ -153,17 +163,22 @@ package final class Simulation {
     server.onEnd = { [unowned self] in for device in devices { device.disturbed() } }
     server.onStart = { [unowned self] in checkStored() }
     server.onServe = { [unowned self] in checkLedgerSoon() }
-    server.onGone = { [unowned self] in ledger.serviceEnded(disk.image, losesPower: $0) }
+    server.onGone = { [unowned self] in
+      ledger.serviceEnded(disk.image, losesPower: $0)
+      relay.processEnded()
+    }
     if options.canary == .endsDevicesWhenFull {
       disk.onFault = { [unowned self] in if disk.isFull { server.service?.beginDeviceDrain() } }
     }
     disk.onWrite = { [unowned self] image in
       feedback.written(image)
+      relay.written()
       checkStoredNowAndThen()
     }
     try makeDevices(deviceCount)
     makeSenders()
     makeReaders()
+    relay.setUp()
   }
 
   private func makeDevices(_ count: Int) throws {
@@ -301,8 +316,12 @@ package final class Simulation {
       feedback.finish()
       checkAnswers()
       checkPending()
+      relay.finish()
     }
     var report = report
+    report.relayed = relay.oracle.pushes.count
+    report.relayedReceived = relay.oracle.receivedCount
+    report.relayedRepeated = relay.oracle.repeatedCount
     report.refusedWhileFull = refusedWhileFull
     if let full = options.fullDiskSeconds {
       report.undeliveredWhileFull = oracle.storable(sentIn: full).undelivered
@@ -340,6 +359,7 @@ package final class Simulation {
       timeline.after(random.between(1, 3_000_000)) { reader.start() }
     }
     broadcasts.start()
+    relay.start()
     watchClock()
     beginFaults()
     planReloads()
@@ -355,6 +375,7 @@ package final class Simulation {
     for sender in senders { sender.stopSending() }
     for sender in oldSenders { sender.stopSending() }
     broadcasts.stopSending()
+    relay.calmDown()
     timeline.after(seconds: 2) { [self] in for device in devices { device.calmDown() } }
   }
 

@@ -60,6 +60,24 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case swapsBroadcasts = "swaps-broadcasts"
   /// One provider in ten whose broadcast was accepted is told that it was rejected.
   case deniesBroadcasts = "denies-broadcasts"
+  /// One notification in twenty counts as accepted upstream, and was not sent.
+  case claimsSent = "claims-sent"
+  /// The operator's command to go on does not reach the relay.
+  case staysPaused = "stays-paused"
+  /// One request in ten is sent upstream twice.
+  case repeatsUpstream = "repeats-upstream"
+  /// A resend is taken for accepted if the original came, whether or not the store took it.
+  case swallowsResends = "swallows-resends"
+  /// Each worker recognises only resends after its own error packets.
+  case splitsResends = "splits-resends"
+  /// A bad token counts as reported, whether or not its sender could be told.
+  case listsNoBadTokens = "lists-no-bad-tokens"
+  /// Upstream's answer that a token is dead counts as acceptance.
+  case missesDead = "misses-dead"
+  /// The operator's command to pause does not reach the relay.
+  case ignoresPause = "ignores-pause"
+  /// The totals of the spool are not written in one group in ten.
+  case losesSpoolTotals = "loses-spool-totals"
 
   /// The law that must report it.
   package var law: SimulationLaw {
@@ -85,6 +103,14 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     case .savesNoMarks: .broadcastUniqueness
     case .swapsBroadcasts: .broadcastOrder
     case .deniesBroadcasts: .rejection
+    case .claimsSent: .relayArrival
+    case .staysPaused: .relayRest
+    case .repeatsUpstream: .relayUniqueness
+    case .swallowsResends, .splitsResends: .relayResends
+    case .listsNoBadTokens: .relayFeedback
+    case .missesDead: .relayDeadTokens
+    case .ignoresPause: .relayPause
+    case .losesSpoolTotals: .relayTotals
     }
   }
 
@@ -111,6 +137,9 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
 
   /// Whether its rule is about channels.
   var needsChannels: Bool { law.isAboutChannels || self == .deniesBroadcasts }
+
+  /// Whether its rule is about the relay.
+  var needsRelay: Bool { law.isAboutRelay }
 
   /// By how much providers send less often, for rules that a newer notification would explain, or hide.
   var quietness: UInt64 { self == .losesDrained || self == .passesDormant ? 10 : 1 }

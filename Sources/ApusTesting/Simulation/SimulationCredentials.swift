@@ -16,6 +16,8 @@ final class SimulationCredentials: Sendable {
   static let lateApp = 3
   /// Apps that may have channels: the first ones.
   static let broadcastApps = 2
+  /// Apps with an upstream, after the others.
+  static let relayedAppCount = 2
   /// How many waiting notifications each app retains for a device.
   static let retentions = [1, 3, 1, 5]
   static let keyCount = 2
@@ -29,7 +31,8 @@ final class SimulationCredentials: Sendable {
   private let deviceAuthorities: Authorities
   private let verifiers: [ProviderKeyVerifier]
   private let fingerprints: [CertificateFingerprint]
-  /// All client certificates: first those of the devices, then those of each app's providers.
+  /// All client certificates: first those of the devices, then those of each app's providers, then one for each app
+  /// with an upstream.
   let certificates: [[UInt8]]
   /// Keys of the team that owns the apps.
   let keys: [ProviderKeyPair]
@@ -61,6 +64,13 @@ final class SimulationCredentials: Sendable {
       }
       fingerprints.append(fingerprint)
     }
+    for app in 0..<Self.relayedAppCount {
+      let certificate = try service.issueProvider(
+        ProviderCertificateRequest(
+          bundleID: Self.relayedTopic(app), teamID: Self.teamID.text, environments: .both,
+          topics: nil, publicKey: PrivateKey.generateP256().publicKey, validity: validity))
+      certificates.append(certificate.der)
+    }
     self.certificates = certificates
     self.fingerprints = fingerprints
     keys = try (0..<Self.keyCount).map { index in
@@ -84,7 +94,21 @@ final class SimulationCredentials: Sendable {
   func trust(_ state: SimulatedDirectory) throws -> Trust {
     Trust(
       directory: try directory(state), verifiers: verifiers, sealingKeys: sealingKeys,
-      serviceAuthorities: serviceAuthorities, deviceAuthorities: deviceAuthorities)
+      serviceAuthorities: serviceAuthorities, deviceAuthorities: deviceAuthorities,
+      upstreams: Self.upstreams(state))
+  }
+
+  /// Nobody connects to them: `SimulatedUpstream` takes the clients' place. Each edition has another port.
+  private static func upstreams(_ state: SimulatedDirectory) -> [AppID: Upstream] {
+    Dictionary(
+      uniqueKeysWithValues: state.upstreamEditions.enumerated().map { app, edition in
+        (
+          relayedAppID(app),
+          Upstream(
+            service: .other(host: "upstream", port: UInt16(1000 + edition)),
+            credential: .certificate(pem: "", keyPEM: ""), spools: app == 0)
+        )
+      })
   }
 
   private func directory(_ state: SimulatedDirectory) throws -> Directory {
@@ -103,6 +127,10 @@ final class SimulationCredentials: Sendable {
       App(
         id: AppID(UInt32(Self.appCount + 1)), bundleID: Array("com.example.other".utf8),
         team: Self.otherTeamID))
+    builder.apps += (0..<Self.relayedAppCount).map {
+      App(
+        id: Self.relayedAppID($0), bundleID: Array(Self.relayedTopic($0).utf8), team: Self.teamID)
+    }
     builder.keys = keys.enumerated().map { index, pair in
       ProviderKey(
         id: pair.id, team: Self.teamID, environments: .both,
@@ -120,6 +148,18 @@ final class SimulationCredentials: Sendable {
   }
 
   static func topic(_ app: Int) -> String { "com.example.app\(app)" }
+
+  static func relayedTopic(_ app: Int) -> String { "com.example.relayed\(app)" }
+
+  static func relayedAppID(_ app: Int) -> AppID { AppID(UInt32(appCount + 2 + app)) }
+
+  static func isRelayed(_ app: AppID) -> Bool {
+    (0..<relayedAppCount).contains { relayedAppID($0) == app }
+  }
+
+  static func relayedCertificate(_ app: Int) -> Int {
+    deviceLimit + appCount * editionCount + app
+  }
 
   /// The topic of the app's Live Activities, and of its broadcasts.
   static func activityTopic(_ app: Int) -> String { topic(app) + ".push-type.liveactivity" }

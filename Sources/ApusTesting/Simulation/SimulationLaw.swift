@@ -49,6 +49,23 @@ package enum SimulationLaw: String, Sendable, CaseIterable {
   case broadcastUniqueness = "broadcast-uniqueness"
   /// No broadcast of a channel comes after a newer one.
   case broadcastOrder = "broadcast-order"
+  /// What the relay accepted is answered by upstream, or ends for a reason: it has expired, is too old, or its token is
+  /// dead.
+  case relayArrival = "relay-arrival"
+  /// When everything works, nothing stays in the spool.
+  case relayRest = "relay-rest"
+  /// Upstream gets what was accepted once, and again only if its answer was lost.
+  case relayUniqueness = "relay-uniqueness"
+  /// What a legacy sender sends again is recognised if it was accepted, and only then.
+  case relayResends = "relay-resends"
+  /// Each bad or dead token is reported to its sender, or in the feedback list, and no other.
+  case relayFeedback = "relay-feedback"
+  /// For a day, nothing goes upstream for a dead token.
+  case relayDeadTokens = "relay-dead-tokens"
+  /// Nothing is sent upstream that the operator has paused.
+  case relayPause = "relay-pause"
+  /// The totals of the spool agree with its rows.
+  case relayTotals = "relay-totals"
   /// Clients understand the service, and can connect to it.
   case protocols
 
@@ -64,11 +81,15 @@ package enum SimulationLaw: String, Sendable, CaseIterable {
     case .fullDiskAnswers, .fullDiskDevices: 7
     case .feedback, .feedbackSharing: 8
     case .broadcastArrival, .subscriptions, .broadcastUniqueness, .broadcastOrder: 9
+    case .relayArrival, .relayRest, .relayUniqueness, .relayResends, .relayFeedback,
+      .relayDeadTokens, .relayPause, .relayTotals:
+      10
     case .protocols: nil
     }
   }
 
   var isAboutChannels: Bool { number == 9 }
+  var isAboutRelay: Bool { number == 10 }
 }
 
 /// A broken law.

@@ -63,6 +63,33 @@ struct RelayedFramesTests {
     #expect(frames.count == 0)
   }
 
+  @Test("It is known what to remember when everything behind the rejected one is decided")
+  func decisions() throws {
+    var frames = RelayedFrames()
+    add(&frames, 0...2)
+    frames.addOther(entry(50), nextSequence: 3)
+    frames.addOther(entry(51), nextSequence: 3, isDecided: false)
+    add(&frames, 4...4)
+    frames.decided(0, isAccepted: true)
+    #expect(!frames.isDecided(after: 1))
+    for sequence: UInt32 in [2, 3] { frames.decided(sequence, isAccepted: true) }
+    #expect(!frames.isDecided(after: 1))
+    frames.decided(4, isAccepted: true)
+    #expect(frames.isDecided(after: 1))
+    #expect(!frames.isDecided(after: 0))
+    #expect(
+      try #require(frames.refused(1)).following == [entry(2), entry(50), entry(51), entry(4)])
+  }
+
+  @Test("Nothing is remembered from the first one on that the service could not take")
+  func lost() throws {
+    var frames = RelayedFrames()
+    add(&frames, 0...4)
+    for sequence: UInt32 in 1...4 { frames.decided(sequence, isAccepted: sequence != 3) }
+    #expect(frames.isDecided(after: 0))
+    #expect(try #require(frames.refused(0)).following == [entry(1), entry(2)])
+  }
+
   @Test("Numbers may pass 2^32")
   func wraps() throws {
     var frames = RelayedFrames()

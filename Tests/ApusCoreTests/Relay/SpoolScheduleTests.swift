@@ -40,10 +40,10 @@ struct SpoolScheduleTests {
     schedule.note(.acceptances, nowMilliseconds: 1)
     let second = schedule.begin(nowMilliseconds: 1)
     #expect(!second && schedule.nextMilliseconds == nil)
-    schedule.finished()
+    schedule.finished(succeeded: true, nowMilliseconds: 1)
     let third = schedule.begin(nowMilliseconds: 2)
     #expect(third)
-    schedule.finished()
+    schedule.finished(succeeded: true, nowMilliseconds: 1)
     #expect(schedule.isIdle)
   }
 
@@ -54,5 +54,21 @@ struct SpoolScheduleTests {
     schedule.note(.lines, nowMilliseconds: 0)
     let last = schedule.begin(nowMilliseconds: 0, isLast: true)
     #expect(!nothing && last)
+  }
+
+  @Test("After a failure, acceptances go at once, and what is repeated waits for a second")
+  func failed() {
+    var schedule = SpoolSchedule()
+    schedule.note(.endings, nowMilliseconds: 0)
+    let first = schedule.begin(nowMilliseconds: 20)
+    schedule.finished(succeeded: false, nowMilliseconds: 30)
+    schedule.note(.endings, nowMilliseconds: 30)
+    #expect(first && schedule.nextMilliseconds == 1030)
+    schedule.note(.acceptances, nowMilliseconds: 40)
+    #expect(schedule.nextMilliseconds == 40)
+    let second = schedule.begin(nowMilliseconds: 40)
+    schedule.finished(succeeded: true, nowMilliseconds: 50)
+    schedule.note(.endings, nowMilliseconds: 50)
+    #expect(second && schedule.nextMilliseconds == 70)
   }
 }
