@@ -126,7 +126,9 @@ extension Spool {
     guard let doubted = lanes[topic]?.doubted else { return }
     lanes[topic]?.doubted = []
     for order in doubted {
-      guard let spooled = try? rows.read(topic, order) else { continue }
+      guard var spooled = try? rows.read(topic, order) else { continue }
+      // Its connection was told that it is over, or belonged to an earlier process.
+      spooled.answer = nil
       lanes[topic]?.contents[order] = spooled
       lanes[topic]?.machine.putBack(order)
     }

@@ -186,6 +186,30 @@ struct SpoolTests {
     #expect(tokens.reduce(0) { $0 + bench.script.requests($1.text).count } == 13)
   }
 
+  @Test("What was in doubt after a restart is rejected later, although no connection knows it")
+  func doubtAfterRestart() throws {
+    let bad = PlannedFault.Effect.respond(.init(status: 400, reason: "BadDeviceToken"))
+    let busy = PlannedFault.Answer(
+      status: 503, reason: "ServiceUnavailable", retryAfterSeconds: 60)
+    for number in 0..<8 {
+      let token = LegacyFrame.token(0xc0 + UInt8(number))
+      if number == 0 {
+        bench.script.answer(token.text, .respond(busy), bad)
+      } else {
+        bench.script.answer(token.text, bad)
+      }
+      try bench.accept(LegacyFrame.framed(UInt32(number), token.bytes))
+      // The others wait, too.
+      try waitFor { bench.figures().first?.hold == .busy }
+    }
+    try bench.restart()
+    bench.relay.obey(.flush, AppID(1))
+    try waitFor { bench.figures().first?.doubtedCount == 5 }
+    try bench.edit("upstream-topic", to: TestDirectory.topic)
+    try waitFor { bench.figures().first?.ended.rejected == 6 }
+    #expect(try bench.feedback(count: 6).count == 6)
+  }
+
   @Test("What is wrong with the gateway holds everything, until the operator has changed it")
   func misconfigured() throws {
     let (bytes, text) = LegacyFrame.token(0xb5)
