@@ -78,10 +78,10 @@ final class MisbehavingUpstream: @unchecked Sendable {
   // MARK: The test's side
 
   /// Ends all connections; the next one misbehaves.
-  func renew(_ misbehaviour: Misbehaviour, _ moment: Misbehaviour.Moment) {
-    loop.perform { [unowned self] in
-      plan = (misbehaviour, moment)
-      for connection in connections { connection.end() }
+  func renew(_ misbehaviour: Misbehaviour, _ moment: Misbehaviour.Moment) async throws {
+    try await perform {
+      $0.plan = (misbehaviour, moment)
+      for connection in $0.connections { connection.end() }
     }
   }
 
@@ -91,17 +91,29 @@ final class MisbehavingUpstream: @unchecked Sendable {
       throw RawFault.unexpected("no connection has served anything")
     }
     state.withLock { _ = $0.unsettled.insert(index) }
-    loop.perform { [unowned self] in
-      connections[index].change { $0.prepare(misbehaviour, moment) }
-    }
+    try await perform { $0.connections[index].change { $0.prepare(misbehaviour, moment) } }
     try await eventually { state.withLock { !$0.unsettled.contains(index) } }
   }
 
   /// Misbehaves where that was prepared, now.
-  func misbehave() {
-    loop.perform { [unowned self] in
-      for connection in connections { connection.change { $0.misbehave() } }
+  func misbehave() async throws {
+    try await perform {
+      for connection in $0.connections { connection.change { $0.misbehave() } }
     }
+  }
+
+  /// Runs it on the loop, and waits for it.
+  private func perform(_ body: @escaping @Sendable (MisbehavingUpstream) -> Void) async throws {
+    let isDone = Flag()
+    loop.perform { [unowned self] in
+      body(self)
+      isDone.value.store(true, ordering: .releasing)
+    }
+    try await eventually { isDone.value.load(ordering: .acquiring) }
+  }
+
+  private final class Flag: Sendable {
+    let value = Atomic(false)
   }
 
   /// How often the request with this id arrived whole, and was not refused.
@@ -177,6 +189,7 @@ private final class Connection: SocketHandler {
   func socketWritable() {
     guard unsent.writeWaiting(to: socket) == .written else { return }
     socket.setInterest(reading: true, writing: false)
+    if peer.isEnding { end() }
   }
 
   private func write() {
