@@ -13,7 +13,7 @@ extension Misbehaviour {
     return head + (body.map { HTTP2Frame.data(stream, Array($0.utf8)).bytes } ?? [])
   }
 
-  /// RST_STREAM with each code of section 7, and some that nobody knows.
+  /// RST_STREAM with each code of section 7, and unknown ones.
   private static let resets: [Misbehaviour] = ((0...13) + [14, 0xffff_ffff]).map { code in
     onStream(
       "RST_STREAM with code \(code)", .reset(isRefused: code == 7), .reset(isRefused: code == 7)

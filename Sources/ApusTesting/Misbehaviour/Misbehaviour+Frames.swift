@@ -70,7 +70,7 @@ extension Misbehaviour {
     violation("frames of 16,383 bytes") { _ in setting(5, 16_383) },
     violation("frames of 2^24 bytes") { _ in setting(5, 1 << 24) },
     harmless("empty SETTINGS", isFirst: true) { _ in frame(0x4) },
-    harmless("a setting that nobody knows", isFirst: true) { _ in setting(0xfff0, 0xffff_ffff) },
+    harmless("an unknown setting", isFirst: true) { _ in setting(0xfff0, 0xffff_ffff) },
     harmless("no header table", isFirst: true) { _ in setting(1, 0) },
     harmless("the largest header table", isFirst: true) { _ in setting(1, 0xffff_ffff) },
     harmless("no streams for a while", isFirst: true) { _ in setting(3, 0) },
