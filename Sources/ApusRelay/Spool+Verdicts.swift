@@ -44,7 +44,7 @@ extension Spool {
     guard let doubted = lanes[topic]?.doubted else { return }
     lanes[topic]?.doubted = []
     for order in doubted {
-      guard let spooled = try? rows.read(topic, order) else { continue }
+      guard let spooled = readDoubted(topic, order) else { continue }
       list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
       end(order, spooled, \.rejected)
     }
@@ -126,11 +126,16 @@ extension Spool {
     guard let doubted = lanes[topic]?.doubted else { return }
     lanes[topic]?.doubted = []
     for order in doubted {
-      guard var spooled = try? rows.read(topic, order) else { continue }
-      // Its connection was told that it is over, or belonged to an earlier process.
-      spooled.answer = nil
+      guard let spooled = readDoubted(topic, order) else { continue }
       lanes[topic]?.contents[order] = spooled
       lanes[topic]?.machine.putBack(order)
     }
+  }
+
+  /// A held notification. Its connection was told that it is over, or belonged to an earlier process.
+  private func readDoubted(_ topic: RelayTopic, _ order: UInt64) -> SpooledNotification? {
+    guard var spooled = try? rows.read(topic, order) else { return nil }
+    spooled.answer = nil
+    return spooled
   }
 }

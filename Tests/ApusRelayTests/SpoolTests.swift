@@ -186,8 +186,10 @@ struct SpoolTests {
     #expect(tokens.reduce(0) { $0 + bench.script.requests($1.text).count } == 13)
   }
 
-  @Test("What was in doubt after a restart is rejected later, although no connection knows it")
-  func doubtAfterRestart() throws {
+  @Test(
+    "What is in doubt after a restart is rejected later, although no connection knows it",
+    arguments: [true, false])
+  func doubtAfterRestart(isConfirmed: Bool) throws {
     let bad = PlannedFault.Effect.respond(.init(status: 400, reason: "BadDeviceToken"))
     let busy = PlannedFault.Answer(
       status: 503, reason: "ServiceUnavailable", retryAfterSeconds: 60)
@@ -205,9 +207,14 @@ struct SpoolTests {
     try bench.restart()
     bench.relay.obey(.flush, AppID(1))
     try waitFor { bench.figures().first?.doubtedCount == 5 }
-    try bench.edit("upstream-topic", to: TestDirectory.topic)
-    try waitFor { bench.figures().first?.ended.rejected == 6 }
-    #expect(try bench.feedback(count: 6).count == 6)
+    if isConfirmed {
+      bench.relay.obey(.confirm, AppID(1))
+    } else {
+      try bench.edit("upstream-topic", to: TestDirectory.topic)
+    }
+    let count = isConfirmed ? 8 : 6
+    try waitFor { bench.figures().first?.ended.rejected == UInt64(count) }
+    #expect(try bench.feedback(count: count).count == count)
   }
 
   @Test("What is wrong with the gateway holds everything, until the operator has changed it")

@@ -142,6 +142,10 @@ extension Misbehaviour {
     ]
 
   static let others: [Misbehaviour] = [
+    harmless("flags without a meaning", isFirst: true) { _ in
+      frame(0x4, flags: 0xfe) + frame(0x6, flags: 0xfe, Array(zeros[..<8]))
+        + frame(0x8, flags: 0xff, [0, 0, 0, 1])
+    },
     harmless("an unknown frame") { _ in frame(0xee, flags: 0xff, [1, 2, 3]) },
     harmless("an unknown frame on the stream") {
       frame(0xee, flags: 0xff, stream: $0.victim, [1])
