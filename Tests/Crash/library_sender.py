@@ -66,22 +66,29 @@ class LibrarySender:
         if process.wait() != 0 or not is_done:
             sys.exit(f"{self.name} ended with {process.returncode}")
 
-    def arrivals(self, counts):
-        """How often each number arrived, over its attempts, from the counts of texts."""
+    def arrivals(self, ids):
+        """How often each number arrived, over its attempts."""
         sums = {}
-        for text, count in counts.items():
+        for text, several in ids.items():
             number = int(text[1:].split(".")[0])
-            sums[number] = sums.get(number, 0) + count
+            sums[number] = sums.get(number, 0) + len(several)
         return sums
 
-    def describe(self, counts, of_kind, twice):
+    def unrecognised(self, ids):
+        """Numbers that the gateway sent upstream under two ids, although nothing about them was in doubt: the library
+        sent them again after an error packet, and they were not recognised."""
+        doubted = {(number, attempt) for numbers, attempt, _ in self.doubts for number in numbers}
+        several = [tuple(map(int, text[1:].split("."))) for text, each in ids.items() if len(set(each)) > 1]
+        return [number for number, attempt in several if (number, attempt) not in doubted]
+
+    def describe(self, ids, of_kind, twice):
         good = set(of_kind["good"])
         given = [(number, attempt, number in retried) for numbers, attempt, retried in self.doubts
                  for number in numbers if number in good]
-        lost = [(number, retried) for number, attempt, retried in given if not counts.get(f"n{number}.{attempt}")]
-        again = {number for number, attempt, _ in given if counts.get(f"n{number}.{attempt}")}
-        owed = len([number for number in twice if number in again])
+        lost = [retried for number, attempt, retried in given if f"n{number}.{attempt}" not in ids]
+        again = {number for number, attempt, _ in given if f"n{number}.{attempt}" in ids}
+        owed = len(again & set(twice))
         return (f"{self.name}: reported by packets {len(self.reported)}; lost connections {len(self.doubts)}, with "
                 f"{len(given)} good notifications in doubt: {len(lost)} had not arrived, and the library itself would "
-                f"have sent {sum(retried for _, retried in lost)} of these again; arrived twice {len(twice)}: {owed} "
-                f"whose confirmation was lost, {len(twice) - owed} whose response from upstream was lost")
+                f"have sent {sum(lost)} of these again; arrived twice {len(twice)}: {owed} whose confirmation was "
+                f"lost, {len(twice) - owed} whose response from upstream was lost")

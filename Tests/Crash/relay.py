@@ -10,8 +10,8 @@ packet names. Every good notification must arrive; twice only if its confirmatio
 bad token must be reported by a packet or the feedback list, and every dead one be in the list once.
 
 With a third-party library as the sender, unmodified, the listener is one as Apple's, without confirmations. The library
-sends again by itself what it does after error packets; the rest is up to its owner (legacy_owner.py). How much was
-lost with connections that broke is counted.
+sends again by itself what it does after error packets, and must not cause duplicates by that; the rest is up to its
+owner (legacy_owner.py). How much was lost with connections that broke is counted.
 """
 
 import argparse
@@ -92,17 +92,17 @@ class Upstream:
             self.ask("POST", "/faults", {"times": times, "effect": effect})
 
     def accepted(self):
-        """How often each text was accepted."""
-        counts, before = {}, None
+        """The ids under which each text was accepted, each as often as it was."""
+        ids, before = {}, None
         while True:
             page = self.ask("GET", "/pushes?limit=1000" + (f"&before={before}" if before else ""))
             for push in page["pushes"]:
                 if push["verdict"]["status"] == 200:
                     text = push["payload"]["aps"]["alert"]
-                    counts[text] = counts.get(text, 0) + 1
+                    ids.setdefault(text, []).append(push["apnsID"])
             before = page.get("next")
             if not before:
-                return counts
+                return ids
 
 
 class Gateway:
@@ -234,11 +234,15 @@ class Sender:
                 data = data[6:]
                 yield sent, status, identifier
 
-    def arrivals(self, counts):
-        """How often each number arrived, from the counts of texts."""
-        return {int(text[1:]): count for text, count in counts.items()}
+    def arrivals(self, ids):
+        """How often each number arrived."""
+        return {int(text[1:]): len(several) for text, several in ids.items()}
 
-    def describe(self, counts, of_kind, twice):
+    def unrecognised(self, _):
+        """Not known here: what it sends again has the same text, whether it was in doubt or not."""
+        return []
+
+    def describe(self, ids, of_kind, twice):
         doubtful = len([n for n in twice if n in self.doubtful])
         return (f"connections {self.connections}, reported by packets {len(self.reported)}, arrived twice "
                 f"{len(twice)}: {doubtful} whose confirmation was lost, {len(twice) - doubtful} whose response from "
@@ -258,8 +262,8 @@ def disturb(gateway, upstream, kills, outages):
 
 def account(kinds, tokens, sender, upstream, listed):
     """What is wrong, in words."""
-    texts, faults = upstream.accepted(), []
-    counts = sender.arrivals(texts)
+    ids, faults = upstream.accepted(), []
+    counts = sender.arrivals(ids)
     names = [token for token, _ in listed]
 
     def check(what, numbers):
@@ -273,7 +277,8 @@ def account(kinds, tokens, sender, upstream, listed):
     check("bad, and not reported", [n for n in of_kind["bad"] if n not in sender.reported and tokens[n] not in names])
     check("dead, and not in the feedback list once", [
         n for n in of_kind["dead"] if listed.count((tokens[n], DEAD_SINCE)) != 1])
-    print(sender.describe(texts, of_kind, [n for n in of_kind["good"] if counts.get(n, 0) > 1]))
+    check("sent again after a packet, and not recognised", sender.unrecognised(ids))
+    print(sender.describe(ids, of_kind, [n for n in of_kind["good"] if counts.get(n, 0) > 1]))
     return faults
 
 
