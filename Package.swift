@@ -256,6 +256,7 @@ let package = Package(
       [
         "ApusRelay", "ApusServer", "ApusDirectory", "ApusLog", "ApusLoop", "ApusModel",
         "ApusTrust", "ApusWire", "ApusCore", "ApusTLS", "ApusThread", "ApusStore", "ApusTesting",
+        "ApusWebhooks",
       ]),
     tests(
       "ApusDevTests",

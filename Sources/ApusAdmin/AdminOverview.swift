@@ -93,13 +93,12 @@ struct AdminOverview {
     func sum(_ states: DeliveryState...) -> UInt64 {
       topics.reduce(0) { sum, topic in states.reduce(sum) { $0 + topic[$1] } }
     }
-    let discarded = DeliveryState.allCases.filter {
-      $0.isTerminal && $0 != .delivered && $0 != .deliveredFromStorage && sum($0) > 0
-    }
+    let discarded = DeliveryState.allCases.filter { $0.isDiscarded && sum($0) > 0 }
     return .fields([
       "accepted": .number(topics.reduce(0) { $0 + $1.accepted }),
       "delivered": .number(sum(.delivered, .deliveredFromStorage)),
       "delivered_from_storage": .number(sum(.deliveredFromStorage)),
+      "accepted_upstream": .number(sum(.acceptedUpstream)),
       "stored": .number(sum(.storedDeviceOffline, .storedPowerConsiderations)),
       "pending": .integer(topics.reduce(0) { $0 + $1.pending }),
       "discarded": .array(

@@ -116,19 +116,27 @@ struct AdminRecords {
       }
       query.topic = topic
     }
-    let token = try input.value("token", "a device token: 64 hexadecimal digits") { text in
+    let token = try input.value("token", "a device token: 2 to 200 hexadecimal digits") { text in
       let digits = Array(text.utf8)
-      return DeviceToken(hex: digits.span)
+      return Hex.decode(digits.span)
     }
     if let token { try narrow(&query, to: token, trust) }
     return query
   }
 
+  /// A token that this service did not issue may be one of an upstream's devices.
   private func narrow(
-    _ query: inout LedgerQuery, to token: DeviceToken, _ trust: Trust
+    _ query: inout LedgerQuery, to bytes: [UInt8], _ trust: Trust
   ) throws(AdminProblem) {
-    guard let claims = TokenSealer(trust.sealingKeys).open(token) else {
-      throw AdminProblem(.notFound, "this service did not issue the token")
+    guard let token = DeviceToken(bytes: bytes.span),
+      let claims = TokenSealer(trust.sealingKeys).open(token)
+    else {
+      guard !trust.upstreams.isEmpty else {
+        throw AdminProblem(.notFound, "this service did not issue the token")
+      }
+      query.tokenPrefix = NotificationFacts.tokenPrefix(of: bytes.span)
+      query.device = DeviceID.none
+      return
     }
     if let device = query.device, device != claims.device {
       throw AdminProblem(.invalid, "the token belongs to the device \(claims.device.text)")
@@ -166,7 +174,7 @@ struct AdminRecords {
       // Zero for notifications that an earlier version stored.
       "unique_id": facts.uniqueID == NotificationID(high: 0, low: 0)
         ? nil : .string(facts.uniqueID.text),
-      "device": .string(facts.device.text),
+      "device": facts.device == .none ? nil : .string(facts.device.text),
       "device_name": (labels.name(of: facts.device)?.text).map(JSONValue.string),
       "token": .string(DeviceToken(words: (facts.tokenPrefix, 0, 0, 0)).redacted),
       "push_type": facts.pushType.map { .string("\($0.name)") },

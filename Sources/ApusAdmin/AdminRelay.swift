@@ -1,5 +1,6 @@
 import ApusCore
 import ApusDirectory
+import ApusLog
 import ApusModel
 import ApusTrust
 import ApusWeb
@@ -38,6 +39,11 @@ struct AdminRelay {
       "dead": number(figures.ended.dead),
       "expired": number(figures.ended.expired),
       "repeated": number(figures.ended.repeated),
+      "oldest": figures.oldestMilliseconds.map { .string(Log.timestamp($0)) },
+      "answers": .object(
+        JSONObject(
+          figures.answers.others.sorted { $0.key.code < $1.key.code }
+            .map { .init(key: $0.key.name, value: number($0.value)) })),
     ])
   }
 

@@ -34,6 +34,10 @@ struct AdminUpstream {
       try Self.pem(name, input)
     }
     change.spools = input.has("spool") ? try input.bool("spool") : nil
+    change.perSecond = try edit("per_second", input) { name throws(AdminProblem) in
+      guard input.has(name) else { return nil }
+      return Int(try input.integer(name, 1...Int64(Limits.relayPerSecond), default: 1))
+    }
     try input.requireAllUsed()
     return .set(change)
   }

@@ -20,7 +20,7 @@ struct DirectoryReader {
     for section in file.sections {
       switch section.kind {
       case "team":
-        builder.teams.append(Team(id: try id(section.name, section), name: section["name"] ?? ""))
+        builder.teams.append(try team(section))
       case "app":
         let app = try app(section)
         apps[section.name] = app.id
@@ -65,6 +65,16 @@ struct DirectoryReader {
       id: AppID(number), bundleID: Array(section.name.utf8),
       team: try id(section["team"] ?? "", section), retention: retention,
       broadcasts: broadcast == "on")
+  }
+
+  private func team(_ section: SectionFile.Section) throws -> Team {
+    var team = Team(id: try id(section.name, section), name: section["name"] ?? "")
+    if let text = section["upstream-per-second"] {
+      do throws(DirectoryProblem) {
+        team.upstreamPerSecond = try UpstreamSettings.rate(text)
+      } catch { throw problem(section, "\(error)") }
+    }
+    return team
   }
 
   private func key(

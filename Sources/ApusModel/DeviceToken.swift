@@ -4,6 +4,9 @@ public struct DeviceID: Sendable, Hashable {
 
   public init(_ rawValue: UInt64) { self.rawValue = rawValue }
 
+  /// Stands for devices of another service.
+  public static let none = DeviceID(0)
+
   /// 16 hexadecimal digits, as in the device's certificate.
   public var text: String {
     let digits = String(rawValue, radix: 16)

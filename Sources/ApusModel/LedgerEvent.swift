@@ -35,6 +35,17 @@ public struct NotificationFacts: Sendable, Hashable {
   }
 }
 
+extension NotificationFacts {
+  /// The first eight bytes of a token of whatever service; of a shorter one with zeros after its end.
+  public static func tokenPrefix(of token: Span<UInt8>) -> UInt64 {
+    var prefix: UInt64 = 0
+    for index in 0..<8 {
+      prefix = prefix << 8 | (index < token.count ? UInt64(token[index]) : 0)
+    }
+    return prefix
+  }
+}
+
 extension Notification {
   public var facts: NotificationFacts {
     NotificationFacts(
@@ -56,6 +67,8 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
   case replacementFailed = 7
   case serviceEnded = 8
   case onlyInMemory = 9
+  case declaredDead = 10
+  case waitedTooLong = 11
 
   /// The cause as a message for the operator; empty for `none`.
   public var text: StaticString {
@@ -71,6 +84,8 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
     case .serviceEnded:
       "a newer one replaced it in the store, and the service crashed before the device acknowledged it"
     case .onlyInMemory: "the service crashed while it had the notification only in memory"
+    case .declaredDead: "upstream declared the token dead within the last day"
+    case .waitedTooLong: "upstream did not take it within the hours of --relay-hours"
     }
   }
 }
@@ -81,7 +96,8 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
 /// added when the event leaves it.
 public struct LedgerEvent: Sendable, Hashable {
   public var state: DeliveryState
-  /// For `refusedByDevice` the device's status, otherwise the raw value of a `LedgerCause`.
+  /// For `refusedByDevice` the device's status, for states of a relay an `UpstreamCause`, otherwise the raw value of a
+  /// `LedgerCause`.
   public var causeCode: UInt8
   public var facts: NotificationFacts
 
@@ -93,7 +109,12 @@ public struct LedgerEvent: Sendable, Hashable {
 
   /// The cause as a message; empty for `none`.
   public var causeText: String {
-    if state == .refusedByDevice { return "the device's status is \(causeCode)" }
+    switch state {
+    case .refusedByDevice: return "the device's status is \(causeCode)"
+    case .deferredUpstream, .rejectedUpstream, .unansweredUpstream:
+      return UpstreamCause(code: causeCode).text
+    default: break
+    }
     guard let cause = LedgerCause(rawValue: causeCode) else { return "cause \(causeCode)" }
     return "\(cause.text)"
   }

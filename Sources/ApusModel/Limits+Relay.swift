@@ -43,6 +43,8 @@ extension Limits {
   public static let relayWindow = 4000
   /// The longest time in seconds between attempts where upstream names none.
   public static let relayLongestPauseSeconds = 60
+  /// The largest quota of an app or a team: more than a machine sends.
+  public static let relayPerSecond = 1_000_000
   /// Notifications that wait for the relay's thread. A worker's connections together read far less in a turn.
   public static let relayInboxCapacity = 65_536
 }

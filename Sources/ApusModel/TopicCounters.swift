@@ -29,7 +29,7 @@ public struct TopicCounters: Sendable, Hashable {
   @inlinable public static var priorityCount: Int { 3 }
   /// Cells of one state.
   @inlinable public static var stateStride: Int { pushTypeCount * priorityCount }
-  @inlinable public static var cellCount: Int { 14 * stateStride }
+  @inlinable public static var cellCount: Int { 20 * stateStride }
 
   /// The index among the cells of one state.
   @inlinable
@@ -102,6 +102,20 @@ public struct TopicCounters: Sendable, Hashable {
     }
     part.pending = Int64(bitPattern: part.accepted &- part.ended)
     return part
+  }
+
+  /// Counts everything that is pending as ended in that state.
+  package mutating func endPending(_ state: DeliveryState) {
+    for offset in 0..<Self.stateStride {
+      var open: UInt64 = 0
+      for state in DeliveryState.allCases {
+        let number = cells[Int(state.rawValue) * Self.stateStride + offset]
+        if state == .received { open &+= number } else if state.isTerminal { open &-= number }
+      }
+      cells[Int(state.rawValue) * Self.stateStride + offset] &+= open
+      unstored[offset] = 0
+    }
+    pending = 0
   }
 
   /// Adds another worker's part of the same topic.

@@ -2,6 +2,7 @@ import ApusClient
 package import ApusCore
 package import ApusDirectory
 package import ApusLog
+import ApusLoop
 package import ApusModel
 package import ApusServer
 import Synchronization
@@ -13,15 +14,28 @@ package final class Relay: UpstreamRelay {
     var upstreams: [AppID: Upstream] = [:]
     /// The bundle ids of all apps, which upstreams may rename.
     var bundleIDs: [AppID: [UInt8]] = [:]
-    var clients: [UpstreamAccount: APNSClient] = [:]
+    var clients: [UpstreamAccount: Client] = [:]
     /// Accounts whose client cannot be made; they are not tried again before the trust data changes.
     var unusable: Set<UpstreamAccount> = []
     var isStopped = false
   }
 
+  private struct Client {
+    var client: APNSClient
+    var observer: UpstreamObserver
+  }
+
+  /// Between start and end.
+  private struct Running {
+    var host: RelayHost
+    /// Made when it is first needed: it has a thread.
+    var spool: Spool?
+  }
+
   private let state = Mutex(State())
-  /// Nil before the start, and after the end.
-  private let spool = Mutex<Spool?>(nil)
+  private let running = Mutex<Running?>(nil)
+  private let answers = AnswerRegister()
+  private let quotas = RelayQuotas()
   private let limits: SpoolLimits
   private let log: Log
 
@@ -33,6 +47,7 @@ package final class Relay: UpstreamRelay {
   // MARK: Trust
 
   package func trustReplaced(_ trust: Trust) {
+    quotas.replace(trust, nowMilliseconds: EventLoop.monotonicMilliseconds())
     let (unused, changed) = state.withLock { state in
       let changed = Set(trust.upstreams.keys).union(state.upstreams.keys).filter {
         trust.upstreams[$0] != state.upstreams[$0]
@@ -48,9 +63,16 @@ package final class Relay: UpstreamRelay {
       for account in unused.keys { state.clients[account] = nil }
       return (Array(unused.values), changed)
     }
-    if !changed.isEmpty { spool.withLock { $0 }?.upstreamsChanged(changed) }
+    if !changed.isEmpty {
+      do {
+        try openSpool()
+        spool?.upstreamsChanged(changed)
+      } catch {
+        log(.error, "the relay cannot keep notifications", .text("reason", "\(error)"))
+      }
+    }
     // What they are sending is still answered.
-    for client in unused { Task { await client.close() } }
+    for unused in unused { Task { await unused.client.close() } }
   }
 
   // MARK: Notifications
@@ -61,12 +83,25 @@ package final class Relay: UpstreamRelay {
     guard let route = route(notification.topic.app, notification.environment) else {
       return done(.unknown(mayHaveArrived: false))
     }
-    route.client.relay(notification, to: route.bundleID) { [log] answer in
+    let topic = RelayTopic(notification)
+    let began = EventLoop.monotonicMilliseconds()
+    route.client.relay(notification, to: route.bundleID) { [weak self, log, answers] answer in
+      let passed = EventLoop.monotonicMilliseconds() - began
+      if answers.add(answer, topic, afterMilliseconds: passed),
+        case .rejected(let rejection) = answer
+      {
+        self?.reportFailing(topic, rejection)
+      }
       if case .rejected(let rejection) = answer, rejection.concernsCredential {
         UpstreamObserver.report(rejection, route.account, log)
       }
       done(answer)
     }
+  }
+
+  private func reportFailing(_ topic: RelayTopic, _ rejection: UpstreamRejection) {
+    running.withLock { $0?.host }?.failing(
+      topic.app, topic.environment, "\(rejection.status) \(rejection.reason)")
   }
 
   private struct Route {
@@ -82,7 +117,9 @@ package final class Relay: UpstreamRelay {
         let bundleID = upstream.bundleID.map({ Array($0.utf8) }) ?? state.bundleIDs[app]
       else { return nil }
       let account = UpstreamAccount(upstream, environment)
-      guard let client = state.clients[account] ?? makeClient(account, &state) else { return nil }
+      guard let client = state.clients[account]?.client ?? makeClient(account, &state) else {
+        return nil
+      }
       return Route(client: client, account: account, bundleID: bundleID)
     }
   }
@@ -91,8 +128,9 @@ package final class Relay: UpstreamRelay {
   private func makeClient(_ account: UpstreamAccount, _ state: inout State) -> APNSClient? {
     guard !state.unusable.contains(account) else { return nil }
     do throws(ClientConfigurationError) {
-      let client = try APNSClient(account.configuration(UpstreamObserver(account, log)))
-      state.clients[account] = client
+      let observer = UpstreamObserver(account, log)
+      let client = try APNSClient(account.configuration(observer))
+      state.clients[account] = Client(client: client, observer: observer)
       return client
     } catch {
       state.unusable.insert(account)
@@ -106,39 +144,104 @@ package final class Relay: UpstreamRelay {
   // MARK: The spool
 
   package func start(_ host: RelayHost) throws {
-    let made = try Spool(host, limits, log: log) { [unowned self] in forward($0, $1) }
-    spool.withLock { $0 = made }
-    made.start()
+    running.withLock { $0 = Running(host: host) }
+    let hasUpstreams = state.withLock { !$0.upstreams.isEmpty }
+    if try hasUpstreams || SpoolRows.isUsed(host.store) { try openSpool() }
+  }
+
+  private func openSpool() throws {
+    try running.withLock { running in
+      guard let host = running?.host, running?.spool == nil else { return }
+      let spool = try Spool(host, limits, log: log) { [unowned self] in forward($0, $1) }
+      running?.spool = spool
+      spool.start()
+    }
+  }
+
+  private var spool: Spool? { running.withLock { $0?.spool } }
+
+  package func admit(_ app: AppID) -> Int {
+    quotas.admit(app, nowMilliseconds: EventLoop.monotonicMilliseconds())
+  }
+
+  package func charge(_ app: AppID) -> Int {
+    quotas.charge(app, nowMilliseconds: EventLoop.monotonicMilliseconds())
   }
 
   package func keep(_ notification: KeptNotification) -> Bool {
-    spool.withLock { $0 }?.keep(notification) ?? false
+    spool?.keep(notification) ?? false
   }
 
   package func settled(_ refusal: RelayRefusal, isReported: Bool) {
-    spool.withLock { $0 }?.settled(refusal, isReported: isReported)
+    spool?.settled(refusal, isReported: isReported)
   }
 
   /// Calls `done` with figures of all apps that have something in the spool, on a thread of the relay.
   package func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void) {
-    if let spool = spool.withLock({ $0 }) { spool.report(done) } else { done([]) }
+    let answers = answers.all
+    guard let spool else { return done(answers.figures(in: [])) }
+    spool.report { done(answers.figures(in: $0)) }
+  }
+
+  package func reportCounters(_ done: @escaping @Sendable ([TopicCounters]) -> Void) {
+    if let spool { spool.reportCounters(done) } else { done([]) }
+  }
+
+  package func connections() -> [(upstream: String, count: Int)] {
+    state.withLock { state in
+      state.clients.map { ("\($0.key.endpoint)", $0.value.observer.connectionCount) }
+    }
   }
 
   package func obey(_ command: RelayCommand, _ app: AppID) {
-    spool.withLock { $0 }?.obey(command, app)
+    spool?.obey(command, app)
   }
 
-  package var isFull: Bool { spool.withLock { $0 }?.isFull ?? false }
+  package var isFull: Bool { spool?.isFull ?? false }
 
   // MARK: The end
 
   package func stop() {
-    spool.withLock { $0.take() }?.stop()
+    running.withLock { $0.take() }?.spool?.stop()
     let clients = state.withLock { state in
       state.isStopped = true
       defer { state.clients = [:] }
       return Array(state.clients.values)
     }
-    for client in clients { client.closeImmediately() }
+    for client in clients { client.client.closeImmediately() }
+  }
+}
+
+/// What upstreams answered, for each topic.
+private final class AnswerRegister: Sendable {
+  private let answers = Mutex<[RelayTopic: UpstreamAnswers]>([:])
+
+  var all: [RelayTopic: UpstreamAnswers] { answers.withLock { $0 } }
+
+  /// Returns whether the topic's upstream now fails, and did not before.
+  func add(
+    _ answer: UpstreamAnswer, _ topic: RelayTopic, afterMilliseconds: UInt64
+  ) -> Bool {
+    answers.withLock {
+      $0[topic, default: UpstreamAnswers()].add(answer, afterMilliseconds: afterMilliseconds)
+    }
+  }
+}
+
+extension [RelayTopic: UpstreamAnswers] {
+  /// `figures` with the answers in them; also of topics of which nothing was kept.
+  fileprivate func figures(in figures: [RelayFigures]) -> [RelayFigures] {
+    var (rest, figures) = (self, figures)
+    for index in figures.indices {
+      let topic = RelayTopic(
+        app: figures[index].app, environment: figures[index].environment)
+      if let answers = rest.removeValue(forKey: topic) { figures[index].answers = answers }
+    }
+    for (topic, answers) in rest {
+      var passed = RelayFigures(app: topic.app, environment: topic.environment)
+      passed.answers = answers
+      figures.append(passed)
+    }
+    return figures
   }
 }

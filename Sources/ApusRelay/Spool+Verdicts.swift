@@ -9,44 +9,24 @@ import ApusStore
 
 extension Spool {
   func conclude(
-    _ order: UInt64, _ spooled: SpooledNotification, _ verdict: UpstreamVerdict
+    _ order: UInt64, _ spooled: SpooledNotification, _ verdict: UpstreamVerdict,
+    _ cause: UpstreamCause
   ) {
     let topic = spooled.topic
     switch verdict {
     case .accepted:
       noteGood(topic)
-      end(order, spooled, \.accepted)
+      end(order, spooled, .accepted)
     case .dead(let since):
       noteGood(topic)
       let since = since ?? loop.wallMilliseconds
       note(spooled, deadSinceMilliseconds: since)
-      list(spooled, deadSinceMilliseconds: since)
-      end(order, spooled, \.dead)
+      rows.list(spooled, deadSinceMilliseconds: since)
+      end(order, spooled, .dead(cause))
     case .badToken:
-      if isReportable(order, spooled) { refuse(order, spooled, .invalidToken) }
-    case .refused(let status): refuse(order, spooled, status)
+      if isReportable(order, spooled, cause) { refuse(order, spooled, .invalidToken, cause) }
+    case .refused(let status): refuse(order, spooled, status, cause)
     case .misconfigured, .later, .again: return
-    }
-  }
-
-  /// Carries out a command of the operator.
-  func obey(_ command: RelayCommand, _ topic: RelayTopic) {
-    switch command {
-    case .pause: lanes[topic]?.machine.pause()
-    case .resume: lanes[topic]?.machine.resume()
-    case .flush: lanes[topic]?.machine.flush()
-    case .confirm: if lanes[topic]?.alarm.confirm() == true { reportDoubted(topic) }
-    }
-  }
-
-  /// The operator says that the held tokens are bad: they go to the feedback list.
-  private func reportDoubted(_ topic: RelayTopic) {
-    guard let doubted = lanes[topic]?.doubted else { return }
-    lanes[topic]?.doubted = []
-    for order in doubted {
-      guard let spooled = readDoubted(topic, order) else { continue }
-      list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
-      end(order, spooled, \.rejected)
     }
   }
 
@@ -56,17 +36,7 @@ extension Spool {
     if let displaced = deadTokens.note(token, sinceMilliseconds: since, notedSeconds: now) {
       rows.remove(displaced)
     }
-    rows.put(token, deadSinceMilliseconds: since, notedSeconds: now)
-  }
-
-  private func list(_ spooled: SpooledNotification, deadSinceMilliseconds since: Int64) {
-    do throws(StoreError) {
-      try rows.list(spooled, deadSinceMilliseconds: since)
-    } catch {
-      log.limited(.error, .feedbackUnreadable, atMilliseconds: loop.nowMilliseconds) {
-        [.text("reason", "\(error)")]
-      }
-    }
+    rows.put(DeadTokenRecord(token: token, sinceMilliseconds: since, notedSeconds: now))
   }
 
   private func noteGood(_ topic: RelayTopic) {
@@ -79,7 +49,11 @@ extension Spool {
   }
 
   /// Tells the sender of a rejection, if it is connected; `settle` follows.
-  private func refuse(_ order: UInt64, _ spooled: SpooledNotification, _ status: BinaryStatus) {
+  private func refuse(
+    _ order: UInt64, _ spooled: SpooledNotification, _ status: BinaryStatus,
+    _ cause: UpstreamCause
+  ) {
+    lanes[spooled.topic]?.contents[order]?.cause = cause
     let notification = spooled.notification
     log(
       .info, "upstream rejected a notification", .text("id", notification.id.text),
@@ -97,18 +71,21 @@ extension Spool {
     let topic = RelayTopic(app: refusal.topic.app, environment: refusal.environment)
     guard let spooled = lanes[topic]?.contents[refusal.order] else { return }
     if !isReported, refusal.status == .invalidToken {
-      list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
+      rows.list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
     }
-    end(refusal.order, spooled, \.rejected)
+    end(refusal.order, spooled, .rejected(spooled.cause ?? .otherReason))
   }
 
   /// Whether a bad token is reported: not if the configuration is in doubt.
-  private func isReportable(_ order: UInt64, _ spooled: SpooledNotification) -> Bool {
+  private func isReportable(
+    _ order: UInt64, _ spooled: SpooledNotification, _ cause: UpstreamCause
+  ) -> Bool {
     let topic = spooled.topic
     guard let ruling = lanes[topic]?.alarm.noteBad() else { return false }
     switch ruling {
     case .report: return true
     case .raise:
+      host.failing(topic.app, topic.environment, "most device tokens are bad")
       log(
         .error, "upstream takes most device tokens for bad: check environment and topic",
         .number("app", Int64(topic.app.rawValue)), .text("environment", topic.environment.name))
@@ -116,8 +93,9 @@ extension Spool {
     }
     // Its sender may be gone when it is known whose fault it is: then the feedback list will have the token.
     noteAnswered(spooled)
+    rows.record(.deferredUpstream, causeCode: cause.code, order, spooled)
     lanes[topic]?.contents[order] = nil
-    lanes[topic]?.doubted.append(order)
+    lanes[topic]?.doubted.append((order, cause))
     return false
   }
 
@@ -125,7 +103,7 @@ extension Spool {
   func sendDoubted(_ topic: RelayTopic) {
     guard let doubted = lanes[topic]?.doubted else { return }
     lanes[topic]?.doubted = []
-    for order in doubted {
+    for (order, _) in doubted {
       guard let spooled = readDoubted(topic, order) else { continue }
       lanes[topic]?.contents[order] = spooled
       lanes[topic]?.machine.putBack(order)
@@ -133,7 +111,7 @@ extension Spool {
   }
 
   /// A held notification. Its connection was told that it is over, or belonged to an earlier process.
-  private func readDoubted(_ topic: RelayTopic, _ order: UInt64) -> SpooledNotification? {
+  func readDoubted(_ topic: RelayTopic, _ order: UInt64) -> SpooledNotification? {
     guard var spooled = try? rows.read(topic, order) else { return nil }
     spooled.answer = nil
     return spooled

@@ -35,7 +35,7 @@ import Synchronization
   var rows: SpoolRows
   var lanes: [RelayTopic: SpoolLane] = [:]
   /// Topics with something to do.
-  private var due: Set<RelayTopic> = []
+  var due: Set<RelayTopic> = []
   var deadTokens = DeadTokens()
   private var timer: LoopTimer?
   private var sweepTimer: LoopTimer?
@@ -45,14 +45,15 @@ import Synchronization
   private var unwritten: [Unwritten] = []
   /// Topics whose totals are to be written.
   private var changed: Set<RelayTopic> = []
-  private var endingsDueMilliseconds = UInt64.max
+  private var schedule = SpoolSchedule()
+  private var isStopping = false
   var decisions = DecisionBatch()
   /// Those of a lower order were accepted before the service was started, and may have been sent then.
   private let startOrder: UInt64
 
   private static let sweepMilliseconds: UInt64 = 10_000
-  /// A crash within this time sends again what upstream has answered.
-  private static let endingsMilliseconds: UInt64 = 20
+  /// For how long the end waits for a store that does not answer.
+  private static let stopMilliseconds: UInt64 = 5000
 
   /// Reads what the store has.
   init(
@@ -63,7 +64,8 @@ import Synchronization
     self.log = log
     self.sending = sending
     startOrder = host.order.next() ?? .max
-    rows = SpoolRows(host.store)
+    rows = SpoolRows(
+      host.store, try RelayLedger(host.store, host.ledger.mode, host.ledger.bounds))
     weak var spool: Spool?
     // Workers stop reading before the inbox is full.
     requests = Inbox(loop: loop, capacity: Limits.relayInboxCapacity) { spool?.take(&$0) }
@@ -107,43 +109,20 @@ import Synchronization
     loop.perform { [unowned self] in settle(refusal, isReported: isReported) }
   }
 
-  /// The upstreams of these apps have changed: what was held because of the old ones is tried at once.
-  func upstreamsChanged(_ apps: Set<AppID>) {
-    loop.perform { [unowned self] in
-      for topic in lanes.keys where apps.contains(topic.app) {
-        lanes[topic]?.machine.resume()
-        if lanes[topic]?.alarm.configurationChanged() == true { sendDoubted(topic) }
-        due.insert(topic)
-      }
-    }
-  }
-
-  /// Calls `done` with figures, on the spool's thread.
-  func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void) {
-    loop.perform { [unowned self] in done(lanes.map { $1.figures(of: $0) }) }
-  }
-
-  func obey(_ command: RelayCommand, _ app: AppID) {
-    loop.perform { [unowned self] in
-      for environment in Environment.allCases {
-        let topic = RelayTopic(app: app, environment: environment)
-        // What comes later is paused, too.
-        if command == .pause { change(topic) { _ in } }
-        obey(command, topic)
-        due.insert(topic)
-      }
-    }
-  }
-
   /// Writes what is known by now, and ends.
   func stop() {
     loop.perform { [unowned self] in
-      (timer, sweepTimer) = (nil, nil)
-      writeEndings()
-      loop.onTurnEnd = nil
+      isStopping = true
+      sweepTimer = LoopTimer(loop: loop) { [unowned self] in end() }
+      sweepTimer?.start(afterMilliseconds: Self.stopMilliseconds)
     }
-    loop.stop()
     loop.join()
+  }
+
+  private func end() {
+    (timer, sweepTimer) = (nil, nil)
+    loop.onTurnEnd = nil
+    loop.stop()
   }
 
   // MARK: Acceptance
@@ -159,8 +138,10 @@ import Synchronization
     }
     var spooled = SpooledNotification(
       notification: kept.notification, acceptedMilliseconds: kept.acceptedMilliseconds,
-      answer: kept.waiter.frame, byteCount: 0, mayHaveArrived: false)
+      interface: kept.waiter.interface, answer: kept.waiter.frame, byteCount: 0,
+      mayHaveArrived: false)
     spooled.byteCount = rows.put(order, spooled)
+    rows.record(.received, order, spooled)
     change(spooled.topic) { $0.totals.add(spooled.byteCount) }
     totalBytes += spooled.byteCount
     unwritten.append(Unwritten(order: order, spooled: spooled, waiter: kept.waiter))
@@ -182,7 +163,7 @@ import Synchronization
     var waiter: KeptNotification.Waiter
   }
 
-  private func change(_ topic: RelayTopic, _ body: (inout SpoolLane) -> Void) {
+  func change(_ topic: RelayTopic, _ body: (inout SpoolLane) -> Void) {
     body(&lanes[topic, default: SpoolLane(SpoolTotals())])
     changed.insert(topic)
     due.insert(topic)
@@ -190,6 +171,8 @@ import Synchronization
 
   /// The rows were written, or not.
   private func written(_ batch: [Unwritten], _ error: StoreError?) {
+    schedule.finished()
+    rows.committed(succeeded: error == nil)
     if let error { return notWritten(batch, error) }
     for one in batch {
       if lanes[one.spooled.topic]?.machine.add(one.order) == true {
@@ -207,12 +190,12 @@ import Synchronization
     }
     for one in batch {
       host.lost(one.spooled.notification.id)
-      rows.remove(one.order, one.spooled.topic)
-      change(one.spooled.topic) { $0.totals.remove(one.spooled.byteCount) }
-      totalBytes -= one.spooled.byteCount
+      remove(one.order, one.spooled, .notWritten)
       answer(one.waiter, isKept: false)
     }
     watchFullness()
+    // A store that fails while the service stops is not waited for.
+    if isStopping { end() }
   }
 
   private func watchFullness() {
@@ -235,10 +218,12 @@ import Synchronization
       dueMilliseconds = .max
       due.formUnion(lanes.keys)
     }
-    for topic in due { work(topic, now) }
+    if !isStopping { for topic in due { work(topic, now) } }
     due.removeAll(keepingCapacity: true)
+    gatherLines()
     write(now)
     decisions.deliver(host.deliver)
+    if isStopping, schedule.isIdle { end() }
     setTimer(now)
   }
 
@@ -257,14 +242,16 @@ import Synchronization
 
   private func send(_ order: UInt64, _ topic: RelayTopic, _ now: UInt64) {
     guard var spooled = lanes[topic]?.contents[order] else { return }
-    let isDead = isDead(spooled)
-    let isOver = spooled.isOver(
-      nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds)
-    if isDead || isOver {
+    let end =
+      isDead(spooled)
+      ? .withheld
+      : spooled.end(nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds)
+    if let end {
       _ = lanes[topic]?.machine.answered(order, nil, nowMilliseconds: now, entropy: 0)
-      return end(order, spooled, isDead ? \.dead : \.expired)
+      return self.end(order, spooled, end)
     }
     if spooled.mayHaveArrived { lanes[topic]?.ended.repeated += 1 }
+    rows.record(.sentUpstream, order, spooled)
     spooled.wasSent = true
     lanes[topic]?.contents[order] = spooled
     sending(spooled.notification) { [answers] answer in
@@ -310,29 +297,34 @@ import Synchronization
     guard var spooled = lanes[topic]?.contents[order] else { return }
     due.insert(topic)
     let verdict = UpstreamVerdict(answered.answer)
+    let cause = UpstreamCause(answered.answer)
     let ending = lanes[topic]?.machine.answered(
       order, verdict, nowMilliseconds: loop.nowMilliseconds, entropy: UInt64.random(in: 0...999))
     guard ending == .finished else {
+      rows.record(.deferredUpstream, causeCode: cause?.code ?? 0, order, spooled)
       if case .again(mayDuplicate: true) = verdict {
         spooled.mayHaveArrived = true
         lanes[topic]?.contents[order] = spooled
       }
       return
     }
-    conclude(order, spooled, verdict)
+    conclude(order, spooled, verdict, cause ?? .otherReason)
   }
 
-  /// It is over: nothing of it stays.
-  func end(
-    _ order: UInt64, _ spooled: SpooledNotification,
-    _ how: WritableKeyPath<RelayEndings, UInt64>
-  ) {
+  /// It is over: only the ledger knows of it.
+  func end(_ order: UInt64, _ spooled: SpooledNotification, _ end: SpoolEnd) {
     noteAnswered(spooled)
+    remove(order, spooled, end)
+  }
+
+  private func remove(_ order: UInt64, _ spooled: SpooledNotification, _ end: SpoolEnd) {
+    let (state, cause) = end.state
+    rows.record(state, causeCode: cause, order, spooled)
     rows.remove(order, spooled.topic)
     change(spooled.topic) { lane in
       lane.contents[order] = nil
       lane.totals.remove(spooled.byteCount)
-      lane.ended[keyPath: how] += 1
+      if let figure = end.figure { lane.ended[keyPath: figure] += 1 }
     }
     totalBytes -= spooled.byteCount
   }
@@ -345,35 +337,41 @@ import Synchronization
         lanes[topic]?.over(
           nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds) ?? [:]
       for order in lanes[topic]?.machine.drop(Set(over.keys)) ?? [] {
-        if let spooled = over[order] { end(order, spooled, \.expired) }
+        if let spooled = lanes[topic]?.contents[order], let reason = over[order] {
+          end(order, spooled, reason)
+        }
       }
     }
     while let token = deadTokens.removeExpired(nowSeconds: loop.wallMilliseconds / 1000) {
       rows.remove(token)
     }
+    if rows.ledger.needsUpkeep(nowMilliseconds: loop.wallMilliseconds) {
+      schedule.note(.lines, nowMilliseconds: loop.nowMilliseconds)
+    }
   }
 
   // MARK: Writing
 
-  /// Accepted notifications are written in the turn; that others are over can wait a little, for those.
+  private func gatherLines() {
+    let lines = rows.gatherLines(nowMilliseconds: loop.wallMilliseconds)
+    if !lines.isEmpty { host.noted(lines) }
+    let lost = rows.takeLostLines()
+    guard lost > 0 else { return }
+    log(.error, "ledger lines lost while the store fails", .number("lines", Int64(lost)))
+  }
+
   private func write(_ now: UInt64) {
-    guard !unwritten.isEmpty || now >= endingsDueMilliseconds else {
-      if !rows.isEmpty { noteEndings(now) }
+    if !unwritten.isEmpty {
+      schedule.note(.acceptances, nowMilliseconds: now)
+    } else if !rows.isEmpty {
+      schedule.note(.endings, nowMilliseconds: now)
+    } else if rows.ledger.hasLines {
+      schedule.note(.lines, nowMilliseconds: now)
+    }
+    guard schedule.begin(nowMilliseconds: now, isLast: isStopping) else {
+      if let next = schedule.nextMilliseconds { dueMilliseconds = min(dueMilliseconds, next) }
       return
     }
-    writeEndings()
-  }
-
-  private func noteEndings(_ now: UInt64) {
-    if endingsDueMilliseconds == .max {
-      endingsDueMilliseconds = now + Self.endingsMilliseconds
-    }
-    dueMilliseconds = min(dueMilliseconds, endingsDueMilliseconds)
-  }
-
-  private func writeEndings() {
-    endingsDueMilliseconds = .max
-    guard !rows.isEmpty else { return }
     for topic in changed {
       guard let totals = lanes[topic]?.totals else { continue }
       rows.put(totals, of: topic)
@@ -381,7 +379,9 @@ import Synchronization
     changed.removeAll(keepingCapacity: true)
     let batch = unwritten
     unwritten = []
-    rows.commit { [self] error in loop.perform { self.written(batch, error) } }
+    rows.commit(nowMilliseconds: loop.wallMilliseconds) { [self] error in
+      loop.perform { self.written(batch, error) }
+    }
   }
 
   private func setTimer(_ now: UInt64) {
@@ -394,4 +394,6 @@ extension KeptNotification.Waiter {
   fileprivate var frame: Answer? {
     if case .frame(let answer) = self { answer } else { nil }
   }
+
+  fileprivate var interface: ProviderInterface { frame == nil ? .http2 : .binary }
 }

@@ -7,8 +7,8 @@ struct SpoolLane {
   var alarm = ConfigurationAlarm()
   /// What the machine knows, by order of acceptance.
   var contents: [UInt64: SpooledNotification] = [:]
-  /// Those whose tokens upstream takes for bad, while the configuration is in doubt.
-  var doubted: [UInt64] = []
+  /// Those whose tokens upstream takes for bad, while the configuration is in doubt, and its reasons.
+  var doubted: [(order: UInt64, cause: UpstreamCause)] = []
   var totals: SpoolTotals
   var ended = RelayEndings()
 
@@ -18,10 +18,10 @@ struct SpoolLane {
     machine = RelayLane(storedCount: totals.count)
   }
 
-  /// The notifications in memory whose time is over.
-  func over(nowMilliseconds: Int64, ageSeconds: Int64) -> [UInt64: SpooledNotification] {
-    contents.filter {
-      $0.value.isOver(nowMilliseconds: nowMilliseconds, ageSeconds: ageSeconds)
+  /// The ends of the notifications in memory whose time is over.
+  func over(nowMilliseconds: Int64, ageSeconds: Int64) -> [UInt64: SpoolEnd] {
+    contents.compactMapValues {
+      $0.end(nowMilliseconds: nowMilliseconds, ageSeconds: ageSeconds)
     }
   }
 
@@ -30,6 +30,7 @@ struct SpoolLane {
     (figures.count, figures.byteCount) = (totals.count, totals.byteCount)
     (figures.doubtedCount, figures.hold) = (doubted.count, machine.hold)
     figures.ended = ended
+    figures.oldestMilliseconds = contents.values.lazy.map(\.acceptedMilliseconds).min()
     return figures
   }
 }

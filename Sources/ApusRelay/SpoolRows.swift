@@ -8,11 +8,24 @@ import ApusWire
 struct SpoolRows: ~Copyable {
   private let store: any DurableStore
   private var group: WriteGroup
+  private(set) var ledger: RelayLedger
+  /// What the group changes besides new rows: after a failure it is written again.
+  private var endings: [Ending] = []
+  /// The same of the group that is being written.
+  private var sealedEndings: [Ending] = []
   /// Memory for a value.
   private var scratch: [UInt8] = []
 
-  init(_ store: any DurableStore) {
+  private enum Ending {
+    case removed(UInt64, RelayTopic)
+    case dead(DeadTokenRecord)
+    case notDead(RelayedToken)
+    case listed(DeviceToken, FeedbackTopic, deadSinceMilliseconds: Int64)
+  }
+
+  init(_ store: any DurableStore, _ ledger: RelayLedger) {
     self.store = store
+    self.ledger = ledger
     group = store.makeGroup()
   }
 
@@ -32,7 +45,7 @@ struct SpoolRows: ~Copyable {
         id: notification.id, acceptedMilliseconds: spooled.acceptedMilliseconds,
         expirationSeconds: notification.expirationSeconds, priority: notification.priority,
         pushType: notification.pushType, suffix: notification.topic.suffix,
-        interface: spooled.answer == nil ? .http2 : .binary,
+        interface: spooled.interface,
         origin: spooled.answer.map(RelayedRecord.Origin.init)),
       deviceToken: notification.token.span, collapseID: notification.collapseID.span,
       payload: notification.payload.span, into: &value)
@@ -41,10 +54,7 @@ struct SpoolRows: ~Copyable {
     return key.count + value.count
   }
 
-  mutating func remove(_ order: UInt64, _ topic: RelayTopic) {
-    let key = Self.key(order, topic)
-    group.delete(.relay, key: key.span)
-  }
+  mutating func remove(_ order: UInt64, _ topic: RelayTopic) { add(.removed(order, topic)) }
 
   mutating func put(_ totals: SpoolTotals, of topic: RelayTopic) {
     let record = SpoolTotalsRecord(
@@ -59,38 +69,80 @@ struct SpoolRows: ~Copyable {
   }
 
   /// Notes a token that upstream declared dead.
-  mutating func put(_ token: RelayedToken, deadSinceMilliseconds since: Int64, notedSeconds: Int64)
-  {
-    let key = DeadTokenRecord.key(of: token)
-    let value = DeadTokenRecord(
-      token: token, sinceMilliseconds: since, notedSeconds: notedSeconds
-    ).encoded()
-    group.put(.relay, key: key.span, value: value.span)
-  }
+  mutating func put(_ record: DeadTokenRecord) { add(.dead(record)) }
 
-  mutating func remove(_ token: RelayedToken) {
-    let key = DeadTokenRecord.key(of: token)
-    group.delete(.relay, key: key.span)
-  }
+  mutating func remove(_ token: RelayedToken) { add(.notDead(token)) }
 
   /// Adds the token to its topic's feedback list, which has tokens of 32 bytes, as the binary interface.
-  mutating func list(
-    _ spooled: SpooledNotification, deadSinceMilliseconds since: Int64
-  ) throws(StoreError) {
+  mutating func list(_ spooled: SpooledNotification, deadSinceMilliseconds since: Int64) {
     guard let token = DeviceToken(bytes: spooled.notification.token.span) else { return }
     let list = FeedbackTopic(
       topic: spooled.notification.topic, environment: spooled.notification.environment)
-    let previous = try store.feedbackTime(of: token, in: list)
-    group.putFeedback(
-      FeedbackRow(milliseconds: max(0, since), token: token), in: list, replacing: previous)
+    add(.listed(token, list, deadSinceMilliseconds: max(0, since)))
   }
 
-  /// Writes everything; `completion` is called on the commit thread.
-  mutating func commit(_ completion: @escaping @Sendable (StoreError?) -> Void) {
+  private mutating func add(_ ending: Ending) {
+    endings.append(ending)
+    switch ending {
+    case .removed(let order, let topic):
+      let key = Self.key(order, topic)
+      group.delete(.relay, key: key.span)
+    case .dead(let record):
+      let key = DeadTokenRecord.key(of: record.token)
+      let value = record.encoded()
+      group.put(.relay, key: key.span, value: value.span)
+    case .notDead(let token):
+      let key = DeadTokenRecord.key(of: token)
+      group.delete(.relay, key: key.span)
+    case .listed(let token, let list, let since):
+      // A list that cannot be read may get a token twice, with two times.
+      let previous = try? store.feedbackTime(of: token, in: list)
+      group.putFeedback(
+        FeedbackRow(milliseconds: since, token: token), in: list, replacing: previous ?? nil)
+    }
+  }
+
+  /// Writes everything; `completion` is called on the commit thread, and `committed` has to follow.
+  mutating func commit(
+    nowMilliseconds now: Int64, _ completion: @escaping @Sendable (StoreError?) -> Void
+  ) {
+    ledger.seal(into: &group, nowMilliseconds: now)
+    sealedEndings = endings
+    endings = []
     store.commit(renewing: &group, completion: completion)
   }
 
+  /// The group was written, or not: then whatever does not concern new rows goes with the next one.
+  mutating func committed(succeeded: Bool) {
+    ledger.committed(succeeded: succeeded)
+    if !succeeded { for ending in sealedEndings { add(ending) } }
+    sealedEndings = []
+  }
+
+  // MARK: Ledger
+
+  /// Records that a notification has reached a state.
+  mutating func record(
+    _ state: DeliveryState, causeCode: UInt8 = 0, _ order: UInt64, _ spooled: SpooledNotification
+  ) {
+    ledger.record(state, causeCode: causeCode, spooled.facts(order))
+  }
+
+  /// The lines since the last call; they are not in the ledger yet.
+  mutating func gatherLines(nowMilliseconds now: Int64) -> [LedgerEvent] {
+    ledger.gather(nowMilliseconds: now)
+  }
+
+  /// Lines lost since the last call because the store fails.
+  mutating func takeLostLines() -> Int { ledger.takeLostLines() }
+
   // MARK: Reading
+
+  /// Whether the store has or had notifications of a spool.
+  static func isUsed(_ store: any DurableStore) throws(StoreError) -> Bool {
+    guard try totals(store).isEmpty else { return true }
+    return try store.readCounters().contains { $0.worker == LedgerKey.relay }
+  }
 
   /// Rows of a topic in their order, of a higher one than `order`, at most `count`. A row that cannot be read is left
   /// where it is, for `apus doctor` to report.
@@ -117,7 +169,11 @@ struct SpoolRows: ~Copyable {
     return Self.decode(value.span, topic, keyByteCount: key.count)
   }
 
-  func totals() throws(StoreError) -> [RelayTopic: SpoolTotals] {
+  func totals() throws(StoreError) -> [RelayTopic: SpoolTotals] { try Self.totals(store) }
+
+  private static func totals(
+    _ store: any DurableStore
+  ) throws(StoreError) -> [RelayTopic: SpoolTotals] {
     var totals: [RelayTopic: SpoolTotals] = [:]
     let prefix = SpoolTotalsRecord.prefix
     try store.scan(.relay, prefix: prefix.span) { key, value in
@@ -157,7 +213,8 @@ struct SpoolRows: ~Copyable {
         expirationSeconds: fields.expirationSeconds,
         collapseID: value.extracting(record.collapseID).copied(),
         payload: value.extracting(record.payload).copied()),
-      acceptedMilliseconds: fields.acceptedMilliseconds, answer: fields.origin.map(Answer.init),
+      acceptedMilliseconds: fields.acceptedMilliseconds, interface: fields.interface,
+      answer: fields.origin.map(Answer.init),
       byteCount: keyByteCount + value.count, mayHaveArrived: false)
   }
 }

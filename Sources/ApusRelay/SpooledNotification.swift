@@ -7,11 +7,18 @@ struct RelayTopic: Sendable, Hashable {
   var environment: Environment
 }
 
+extension RelayTopic {
+  init(_ notification: RelayedNotification) {
+    self.init(app: notification.topic.app, environment: notification.environment)
+  }
+}
+
 /// A notification in the spool.
 struct SpooledNotification: Sendable {
   var notification: RelayedNotification
   /// Unix milliseconds.
   var acceptedMilliseconds: Int64
+  var interface: ProviderInterface
   /// The frame that it came with, while its sender may be connected.
   var answer: Answer?
   /// Of its row in the store.
@@ -20,20 +27,23 @@ struct SpooledNotification: Sendable {
   var mayHaveArrived: Bool
   /// Whether it was sent since it is in memory.
   var wasSent = false
+  /// Why upstream has rejected it, while its provider is being told.
+  var cause: UpstreamCause?
 
-  var topic: RelayTopic {
-    RelayTopic(app: notification.topic.app, environment: notification.environment)
-  }
+  var topic: RelayTopic { RelayTopic(notification) }
 
-  /// Whether it is not to be sent any more: it has expired, had its one attempt, or waited for too long.
-  func isOver(nowMilliseconds: Int64, ageSeconds: Int64) -> Bool {
-    if nowMilliseconds - acceptedMilliseconds > ageSeconds * 1000 { return true }
+  /// Its end if it is not to be sent any more: it has expired, had its one attempt, or waited for too long.
+  func end(nowMilliseconds: Int64, ageSeconds: Int64) -> SpoolEnd? {
+    if nowMilliseconds - acceptedMilliseconds > ageSeconds * 1000 { return .tooOld }
     switch notification.expirationSeconds {
-    case nil: return false
-    case 0: return wasSent
-    case let seconds?: return seconds <= nowMilliseconds / 1000
+    case nil: return nil
+    case 0: return wasSent ? .expired : nil
+    case let seconds?: return seconds <= nowMilliseconds / 1000 ? .expired : nil
     }
   }
+
+  /// - Parameter order: Of acceptance.
+  func facts(_ order: UInt64) -> NotificationFacts { notification.facts(order, interface) }
 }
 
 /// What the store has of a topic's notifications.

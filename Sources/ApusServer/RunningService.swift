@@ -34,7 +34,11 @@ struct RunningService: AdministeredService, GroupPushing {
   }
 
   func topicCounters() -> [TopicCounters] {
-    workers.flatMap { worker in worker.ask { $0.devices.counters() } }.added()
+    let counters = workers.flatMap { worker in worker.ask { $0.devices.counters() } }
+    guard let relay = configuration.relay else { return counters.added() }
+    let found = Monitor<[TopicCounters]?>(nil)
+    relay.reportCounters { counters in found.notify { $0 = counters } }
+    return (counters + found.take()).added()
   }
 
   func rejections() -> [Reason: UInt64] {
@@ -74,6 +78,10 @@ struct RunningService: AdministeredService, GroupPushing {
     let found = Monitor<[RelayFigures]?>(nil)
     relay.report { figures in found.notify { $0 = figures } }
     return found.take()
+  }
+
+  func relayConnections() -> [(upstream: String, count: Int)] {
+    configuration.relay?.connections() ?? []
   }
 
   func relay(_ command: RelayCommand, _ app: AppID) { configuration.relay?.obey(command, app) }

@@ -20,6 +20,15 @@ extension Service {
           worker.loop.perform { worker.refuse(refusal, of: relay) }
         },
         lost: { [resends = workers[0].context.shared.resends] in resends.noteLost($0) },
+        ledger: (
+          configuration.ledger, configuration.ledgerBounds(writerCount: workers.count + 1)
+        ),
+        noted: { [worker = workers[0]] events in
+          worker.loop.perform { worker.context.noted(events) }
+        },
+        failing: { [worker = workers[0]] app, environment, reason in
+          worker.loop.perform { worker.context.reportFailing(app, environment, reason) }
+        },
         readOn: {
           for worker in everyone.values {
             worker.loop.perform { worker.readOnFromPaused() }

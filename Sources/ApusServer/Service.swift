@@ -179,7 +179,8 @@ package final class Service {
     do {
       let opening = try LedgerOpening(
         store, workers: count, acceptors: acceptors.count,
-        journals: Self.journals(configuration, dataDirectory, workers: count))
+        journals: Self.journals(configuration, dataDirectory, workers: count),
+        hasRelay: !trust.upstreams.isEmpty)
       for worker in everyone { try worker.devices.restore(opening) }
       jobs.load(store, journaled: opening.journaledLines)
     } catch {

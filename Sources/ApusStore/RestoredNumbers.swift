@@ -55,6 +55,10 @@ package enum RestoredNumbers {
     let (key, value) = (FirstGeneration.key, FirstGeneration.encode(numbers.firstGeneration))
     group.put(.meta, key: key.span, value: value.span)
     RelayRecord.deleteSpool(in: &group)
+    for var row in try store.readCounters() where row.worker == LedgerKey.relay {
+      row.counters.endPending(.discardedNotStored)
+      put(row.counters, into: &group)
+    }
     guard !keepsTokens else {
       try write(&group, to: store)
       return 0
@@ -72,6 +76,14 @@ package enum RestoredNumbers {
     if let failure { throw failure }
     try write(&group, to: store)
     return count
+  }
+
+  private static func put(_ counters: TopicCounters, into group: inout WriteGroup) {
+    let key = CountersRecord.key(
+      worker: LedgerKey.relay, topic: counters.topic, environment: counters.environment)
+    var value: [UInt8] = []
+    CountersRecord.encode(counters, into: &value)
+    group.put(.meta, key: key.span, value: value.span)
   }
 
   private static func endTokens(

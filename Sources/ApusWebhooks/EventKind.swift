@@ -13,6 +13,8 @@ package enum EventKind: String, Sendable, CaseIterable {
   case certificateExpiring = "certificate.expiring"
   /// Changes of the data directory do not apply, because it cannot be read.
   case trustStale = "trust.stale"
+  /// An upstream rejects what the relay shows it, or most device tokens: an operator has to act.
+  case upstreamFailing = "upstream.failing"
 }
 
 /// A set of kinds.
@@ -50,6 +52,7 @@ package struct EventKinds: OptionSet, Sendable, Hashable {
     case .deviceRetired: 1 << 4
     case .certificateExpiring: 1 << 5
     case .trustStale: 1 << 6
+    case .upstreamFailing: 1 << 7
     }
   }
 }

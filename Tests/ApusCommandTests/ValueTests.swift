@@ -71,7 +71,7 @@ struct ValueTests {
       ("delivered to device", [.delivered]), ("Delivered", [.delivered, .deliveredFromStorage]),
       ("delivered-to-device-from-storage", [.deliveredFromStorage]),
       ("Delivered to Device (From Storage)", [.deliveredFromStorage]),
-      ("stored", [.storedDeviceOffline, .storedPowerConsiderations]),
+      ("stored", [.storedDeviceOffline, .storedPowerConsiderations, .deferredUpstream]),
       ("discarded expired", [.expired]), ("", nil), ("expired", nil), ("deliver", nil), ("--", nil),
     ])
   func states(text: String, expected: [DeliveryState]?) {

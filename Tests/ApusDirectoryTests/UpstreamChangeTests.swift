@@ -55,6 +55,7 @@ struct UpstreamChangeTests {
       $0.bundleID = .set("com.example.there")
       $0.authorityPEM = .set(bench.directory.foreignAuthority.certificate.pem)
       $0.spools = true
+      $0.perSecond = .set(40)
     }
     #expect(try bench.files() == [".authority.crt", ".p8", ".proxy-password"])
     #expect(try mode(bench.path(".proxy-password")) == 0o600)
@@ -68,6 +69,7 @@ struct UpstreamChangeTests {
     #expect(upstream.service == .other(host: "push.example.com", port: 2197))
     #expect(upstream.proxy?.password == "two" && upstream.spools)
     #expect(upstream.bundleID == "com.example.there" && upstream.authorityPEM != nil)
+    #expect(upstream.perSecond == 40)
     // Another proxy does not get the old one's password.
     try change { $0.proxy = .set(.init(host: "other.example", port: 80, user: "me")) }
     upstream = try #require(try bench.upstream())
@@ -77,10 +79,11 @@ struct UpstreamChangeTests {
       $0.bundleID = .remove
       $0.authorityPEM = .remove
       $0.spools = false
+      $0.perSecond = .remove
     }
     upstream = try #require(try bench.upstream())
     #expect(upstream.proxy == nil && upstream.bundleID == nil && upstream.authorityPEM == nil)
-    #expect(!upstream.spools)
+    #expect(!upstream.spools && upstream.perSecond == nil)
     #expect(try bench.files() == [".p8"])
     try change {
       $0.keyPEM = bench.directory.key.key.pkcs8PEM

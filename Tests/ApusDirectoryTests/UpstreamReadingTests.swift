@@ -41,14 +41,14 @@ struct UpstreamReadingTests {
     try bench.set([
       ("upstream", "https://push.example.com:8443"), ("upstream-topic", "com.example.upstream"),
       ("upstream-proxy", "[2001:db8::1]:3128"), ("upstream-proxy-user", "apus"),
-      ("upstream-spool", "on"),
+      ("upstream-spool", "on"), ("upstream-per-second", "250"),
     ])
     let expected = Upstream(
       service: .other(host: "push.example.com", port: 8443),
       credential: .certificate(pem: bench.certificate, keyPEM: bench.certificateKey),
       bundleID: "com.example.upstream",
       proxy: .init(host: "2001:db8::1", port: 3128, user: "apus", password: "s3cret word"),
-      authorityPEM: authority, spools: true)
+      authorityPEM: authority, spools: true, perSecond: 250)
     #expect(try bench.upstream() == expected)
   }
 
@@ -136,6 +136,10 @@ struct UpstreamReadingTests {
       ),
       (UpstreamBench.keyValues + [("upstream-topic", "a b")], "upstream-topic must be a bundle id"),
       (UpstreamBench.keyValues + [("upstream-spool", "yes")], "must be on or off, not \"yes\""),
+      (
+        UpstreamBench.keyValues + [("upstream-per-second", "0")],
+        "upstream-per-second must be a number from 1 to 1000000, not \"0\""
+      ),
       (UpstreamBench.keyValues + [("upstream-proxy", "a")], "must have the form HOST:PORT"),
       (
         UpstreamBench.keyValues + [("upstream-proxy-user", "a")],

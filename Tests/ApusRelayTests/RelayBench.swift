@@ -10,6 +10,7 @@ import ApusTLS
 import ApusTesting
 import ApusThread
 import ApusTrust
+import ApusWebhooks
 import ApusWire
 import Glibc
 import Synchronization
@@ -26,10 +27,13 @@ final class RelayBench {
   private let lines: LogLines
 
   /// - Parameter store: In place of the directory's.
-  init(_ limits: SpoolLimits = SpoolLimits(), store: MemoryStore? = nil) throws {
+  init(
+    _ limits: SpoolLimits = SpoolLimits(), store: MemoryStore? = nil, webhook: Webhook? = nil
+  ) throws {
     let script = script
     upstream = try TestService(nil, .init { $0.interceptor = script })
     let directory = try TestDirectory()
+    if let webhook { try directory.data.add(webhook) }
     try Self.configure(directory.data, upstream)
     let lines = LogLines()
     (self.lines, self.limits) = (lines, limits)

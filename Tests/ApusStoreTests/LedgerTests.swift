@@ -16,7 +16,7 @@ struct LedgerTests {
   @Test("Each state has its number on disk")
   func states() {
     let numbers = DeliveryState.allCases.map(\.rawValue)
-    #expect(numbers == Array(0...13))
+    #expect(numbers == Array(0...19))
     #expect(
       DeliveryState(rawValue: 6) == .replaced && DeliveryState(rawValue: 11) == .discardedNotStored)
   }

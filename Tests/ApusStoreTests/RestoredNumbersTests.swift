@@ -87,6 +87,34 @@ struct RestoredNumbersTests {
     #expect(order.next() == 1 << 40)
   }
 
+  @Test("What waited for upstreams has ended, by the counters; a worker's pending ones have not")
+  func spoolCounters() async throws {
+    let store = MemoryStore()
+    var counters = TopicCounters(topic: topic, environment: .production)
+    counters.cells[TopicCounters.cell(.received, pushType: .alert, priority: .immediate)] = 5
+    counters.cells[TopicCounters.cell(.acceptedUpstream, pushType: .alert, priority: .immediate)] =
+      2
+    counters.pending = 3
+    var value: [UInt8] = []
+    CountersRecord.encode(counters, into: &value)
+    let row = value
+    let failure = await commit(store) { group in
+      for worker in [0, LedgerKey.relay] {
+        let key = CountersRecord.key(worker: worker, topic: topic, environment: .production)
+        group.put(.meta, key: key.span, value: row.span)
+      }
+    }
+    #expect(failure == nil)
+    _ = try RestoredNumbers.put(
+      try numbers(store).raised(by: 1), into: store, keepsTokens: true, nowMilliseconds: 0)
+    let found = try store.readCounters()
+    #expect(found.map(\.worker) == [0, LedgerKey.relay])
+    #expect(found[0].counters == counters)
+    #expect(found[1].counters.pending == 0)
+    #expect(found[1].counters[.discardedNotStored] == 3)
+    #expect(found[1].counters.isBalanced)
+  }
+
   @Test("What waited for upstreams is gone, and dead tokens stay", arguments: [true, false])
   func spool(keepsTokens: Bool) async throws {
     let store = MemoryStore()

@@ -70,6 +70,13 @@ struct UnendedNotificationsTests {
     #expect(try find() == [2])
   }
 
+  @Test("What the relay accepted is in its spool")
+  func relay() throws {
+    try write([event(1)], worker: LedgerKey.relay)
+    try write([event(2)], worker: 0)
+    #expect(try find() == [2])
+  }
+
   @Test("A search ends at its limit, and finds nothing whose end it may not have read")
   func limit() throws {
     try write([event(1), event(2)], worker: 1)

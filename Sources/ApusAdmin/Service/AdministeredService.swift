@@ -42,6 +42,8 @@ package protocol AdministeredService: Sendable {
 
   /// Of all apps of which something is or was kept for an upstream.
   func relayFigures() -> [RelayFigures]
+  /// Each upstream's address, and the number of connections to it.
+  func relayConnections() -> [(upstream: String, count: Int)]
   func relay(_ command: RelayCommand, _ app: AppID)
 
   /// All channels, the oldest first.

@@ -67,7 +67,7 @@ struct ServiceView: Sendable {
   /// Why notifications do not go upstream, if an operator has to act.
   private var relayProblem: String? {
     for (topic, figures) in relayFigures() {
-      if figures.hold == .misconfigured {
+      if figures.hold == .misconfigured || figures.answers.isFailing {
         return
           "the upstream of \(topic) rejects what it is shown: \(figures.count) notifications wait"
       }

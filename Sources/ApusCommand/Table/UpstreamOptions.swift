@@ -43,6 +43,10 @@ package enum UpstreamOptions {
     "--upstream-spool", .choice("WHETHER", [("on", true), ("off", false)]), note: "off",
     help: "Whether pushes are kept and answered with 200 while the upstream cannot take them.")
 
+  package static let perSecond = option(
+    "--upstream-per-second", .text("N"), note: "any number",
+    help: "How many pushes of the app may go there in a second; none for any number.")
+
   private static func option<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, note: String? = nil, help: String
   ) -> Option<Value> {
@@ -54,5 +58,6 @@ package enum UpstreamOptions {
     service.description, key.description, keyID.description, team.description,
     certificate.description, certificateKey.description, password.description, topic.description,
     proxy.description, proxyPassword.description, authority.description, spool.description,
+    perSecond.description,
   ]
 }

@@ -35,7 +35,8 @@ extension Verb {
       """,
       """
       Events: notification.finished, token.died, device.first-seen, device.connected, device.retired, \
-      certificate.expiring and trust.stale. A webhook also gets `gap` if events are missing, and `test`.
+      certificate.expiring, trust.stale and upstream.failing. A webhook also gets `gap` if events are missing, and \
+      `test`.
       """,
       """
       Each request is signed with the webhook's secret, which `add` prints once: the header apus-webhook-signature has \

@@ -10,32 +10,36 @@ const STATES = [['', 'all'], ...[
   'Received by APNs', 'Stored - Device Offline', 'Stored - Power Considerations', 'Sent to Device',
   'Delivered to Device', 'Delivered to Device (From Storage)', 'Discarded - Replaced', 'Discarded - Expired',
   'Discarded - Refused by Device', 'Discarded - Token Unregistered', 'Discarded - Disabled', 'Discarded - Not Stored',
-  'Discarded - Store Failed', 'Discarded - Never Acknowledged',
+  'Discarded - Store Failed', 'Discarded - Never Acknowledged', 'Sent Upstream', 'Stored - Upstream Unavailable',
+  'Accepted Upstream', 'Discarded - Rejected Upstream', 'Unknown - No Answer from Upstream', 'Sent Again - Accepted Before',
 ].map((state) => [state, state])]
 const LIMIT = 200
 const FOLLOW_MILLISECONDS = 1000
 
 /** The colour of a state. */
-export const styleOf = (state) => (/^(Discarded|Refused)/.test(state) ? 'bad' : /^Delivered/.test(state) ? 'good' : '')
+export const styleOf = (state) => (
+  /^(Discarded|Refused|Unknown)/.test(state) ? 'bad' : /^(Delivered|Accepted)/.test(state) ? 'good' : '')
 
 /** A time, and the state that was reached, with its cause. */
 export const stateCells = (line) => [when(line.milliseconds), [
   h('span', { class: `mark ${styleOf(line.state)}` }, literal(line.state)), ' ',
   line.cause && h('span', { class: 'muted' }, literal(line.cause))]]
 
-const isEnd = (state) => /^(Delivered|Discarded)/.test(state)
+const isEnd = (state) => /^(Delivered|Discarded|Accepted|Unknown)/.test(state)
 
 /** Turns the search text into a query for the ledger and the rejected requests. */
 export function asked(text) {
   if (!text) return {}
   if (/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text)) return { id: text }
-  if (/^[\da-f]{64}$/i.test(text)) return { token: text }
   if (/^[\da-f]{16}$/i.test(text)) return { device: text }
+  // Those of Live Activities at an upstream are longer than others.
+  if (/^([\da-f]{2}){32,100}$/i.test(text)) return { token: text }
   // A topic has dots; anything else is a device's name.
   return text.includes('.') ? { topic: text } : { device: text }
 }
 
-const deviceLink = ({ device, device_name: name }) => h('a', { href: `#/devices/${segment(device)}` },
+/** Nothing for a device of another service. */
+const deviceLink = ({ device, device_name: name }) => device && h('a', { href: `#/devices/${segment(device)}` },
   h('code', {}, device), name && [' ', plain(name)])
 /** A notification, by the beginning of its id. */
 export const link = (id) => h('a', { href: `#/ledger/${segment(id)}`, title: id }, h('code', {}, `${id.slice(0, 8)}…`))

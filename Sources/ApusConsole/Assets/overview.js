@@ -153,6 +153,7 @@ export class Overview extends Pane {
       box('Notifications by state', table('States', ['State', 'Notifications'], [
         ['Accepted', totals.accepted], ['Delivered', totals.delivered],
         ['Delivered from storage', totals.delivered_from_storage], ['Stored', totals.stored],
+        ...(totals.accepted_upstream > 0 ? [['Accepted upstream', totals.accepted_upstream]] : []),
         ['Pending', totals.pending],
         ...(totals.discarded ?? []).map(({ state, notifications }) => [plain(state), notifications]),
       ].map(([state, number]) => [state, count(number)]), { className: 'numbers' })),

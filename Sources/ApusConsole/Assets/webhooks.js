@@ -6,7 +6,8 @@ import { Pane, table } from '/assets/pane.js'
 import { count, literal, plain } from '/assets/text.js'
 
 const EVENTS = ['notification.finished', 'token.died', 'device.first-seen', 'device.connected', 'device.retired',
-  'certificate.expiring', 'trust.stale']
+  'certificate.expiring', 'trust.stale',
+  'upstream.failing']
 
 export class Webhooks extends Pane {
   constructor() {

@@ -158,7 +158,8 @@ package struct Shard: ~Copyable {
       state != .ignored, !device.isAbridged || state != .unlisted,
       takeRequest(claims.topic, device, loopMilliseconds)
     else { return false }
-    ledger.notePassing(.discardedNotStored, facts, cause: .deviceAway)
+    ledger.notePassing(
+      .discardedNotStored, facts, causeCode: LedgerCause.deviceAway.rawValue)
     return true
   }
 

@@ -91,7 +91,7 @@ package struct DeliveryCounters {
   }
 
   /// Counts a notification that was stored, or removed from the store.
-  mutating func countStored(_ facts: NotificationFacts, _ change: Int64) {
+  package mutating func countStored(_ facts: NotificationFacts, _ change: Int64) {
     let row = row(facts.topic, facts.environment)
     stored[
       row * TopicCounters.stateStride

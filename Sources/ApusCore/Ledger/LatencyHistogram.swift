@@ -10,6 +10,8 @@ package struct LatencyHistogram: Sendable {
   private static let largestBit = 19
   static let bucketCount = (largestBit - 3) * 8 + 16
 
+  package init() {}
+
   /// The bucket of a time.
   static func bucket(of milliseconds: UInt64) -> Int {
     guard milliseconds >= 16 else { return Int(milliseconds) }

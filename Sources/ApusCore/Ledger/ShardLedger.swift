@@ -34,17 +34,19 @@ package struct ShardLedger {
   }
 
   /// The same for a notification that is received and ends at once.
-  mutating func notePassing(
-    _ state: DeliveryState, _ facts: NotificationFacts, cause: LedgerCause
+  package mutating func notePassing(
+    _ state: DeliveryState, _ facts: NotificationFacts, causeCode: UInt8
   ) {
     counters.countPassing(state, facts)
     guard recordsEvents else { return }
     events.append(
       LedgerEvent(state: .received, causeCode: LedgerCause.none.rawValue, facts: facts))
-    events.append(LedgerEvent(state: state, causeCode: cause.rawValue, facts: facts))
+    events.append(LedgerEvent(state: state, causeCode: causeCode, facts: facts))
   }
 
-  mutating func record(_ state: DeliveryState, _ facts: NotificationFacts, causeCode: UInt8 = 0) {
+  package mutating func record(
+    _ state: DeliveryState, _ facts: NotificationFacts, causeCode: UInt8 = 0
+  ) {
     counters.count(state, facts)
     guard recordsEvents else { return }
     events.append(LedgerEvent(state: state, causeCode: causeCode, facts: facts))

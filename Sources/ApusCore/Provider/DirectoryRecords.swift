@@ -5,10 +5,13 @@ package struct Team: Sendable, Hashable {
   package var id: ShortID
   /// The operator's name for it; for logs and the console.
   package var name: String
+  /// How many notifications of all of its apps together may go upstream in a second; nil for any number.
+  package var upstreamPerSecond: Int?
 
-  package init(id: ShortID, name: String = "") {
+  package init(id: ShortID, name: String = "", upstreamPerSecond: Int? = nil) {
     self.id = id
     self.name = name
+    self.upstreamPerSecond = upstreamPerSecond
   }
 }
 

@@ -1,7 +1,7 @@
 package import ApusModel
 
 /// What a relay keeps of one app in one environment, and how many notifications ended how since the service started.
-package struct RelayFigures: Sendable, Hashable {
+package struct RelayFigures: Sendable {
   package var app: AppID
   package var environment: Environment
   /// Notifications that upstream has not answered for good.
@@ -13,6 +13,10 @@ package struct RelayFigures: Sendable, Hashable {
   /// Why none is sent; nil while they are.
   package var hold: RelayLane.Hold?
   package var ended = RelayEndings()
+  /// When the oldest of those in memory was accepted, in Unix milliseconds; nil if there is none.
+  package var oldestMilliseconds: Int64?
+  /// Also of notifications that passed through.
+  package var answers = UpstreamAnswers()
 
   package init(app: AppID, environment: Environment) {
     self.app = app
@@ -33,6 +37,44 @@ package struct RelayEndings: Sendable, Hashable {
   package var repeated: UInt64 = 0
 
   package init() {}
+}
+
+/// What upstream answered since the service started, and how long that took.
+package struct UpstreamAnswers: Sendable {
+  package private(set) var accepted: UInt64 = 0
+  /// By why it did not accept, or why there was no answer.
+  package private(set) var others: [UpstreamCause: UInt64] = [:]
+  /// From a request to its answer; without those that got none.
+  package private(set) var latency = LatencyHistogram()
+  /// Whether upstream rejects what the gateway shows it, or how it asks: an operator has to act.
+  package private(set) var isFailing = false
+
+  package init() {}
+
+  /// Returns whether it now fails, and did not before.
+  package mutating func add(_ answer: UpstreamAnswer, afterMilliseconds: UInt64) -> Bool {
+    count(answer, afterMilliseconds)
+    switch UpstreamVerdict(answer) {
+    // Nothing was judged.
+    case .again, .later: return false
+    case .misconfigured:
+      defer { isFailing = true }
+      return !isFailing
+    case .accepted, .badToken, .dead, .refused:
+      isFailing = false
+      return false
+    }
+  }
+
+  private mutating func count(_ answer: UpstreamAnswer, _ milliseconds: UInt64) {
+    if let cause = UpstreamCause(answer) {
+      others[cause, default: 0] += 1
+    } else {
+      accepted += 1
+    }
+    if case .unknown = answer { return }
+    latency.add(milliseconds: Int64(clamping: milliseconds))
+  }
 }
 
 /// What an operator may have a relay do about an app.

@@ -35,4 +35,15 @@ package struct RelayedNotification: Sendable, Hashable {
     self.collapseID = collapseID
     self.payload = payload
   }
+
+  /// What ledger and counters record. No device of this service is meant: its id is 0.
+  ///
+  /// - Parameter order: Of acceptance.
+  package func facts(_ order: UInt64, _ interface: ProviderInterface) -> NotificationFacts {
+    NotificationFacts(
+      order: order, id: id, uniqueID: NotificationID(high: 0, low: 0), device: .none, topic: topic,
+      environment: environment, tokenPrefix: NotificationFacts.tokenPrefix(of: token.span),
+      pushType: pushType,
+      priority: priority ?? .immediate, interface: interface)
+  }
 }

@@ -39,3 +39,14 @@ package struct UpstreamRejection: Sendable, Hashable {
   /// The reason, if it is one of Apple's.
   package var known: Reason? { Reason(text: reason.utf8.span) }
 }
+
+extension UpstreamCause {
+  /// Why it was not accepted; nil if it was.
+  package init?(_ answer: UpstreamAnswer) {
+    switch answer {
+    case .accepted: return nil
+    case .rejected(let rejection): self = rejection.known.map(Self.init) ?? .otherReason
+    case .unknown(let mayHaveArrived): self = mayHaveArrived ? .noAnswer : .notConnected
+    }
+  }
+}

@@ -8,6 +8,8 @@ import Glibc
 package final class LedgerLog {
   private let directory: Directory
   private let sealer: TokenSealer
+  /// Whether an app has an upstream, whose device tokens are in the ledger as well.
+  package let hasUpstreams: Bool
   private let following: StoreFollowing
   private var follower: RocksFollower { following.store }
   private var position = LedgerPosition()
@@ -17,6 +19,7 @@ package final class LedgerLog {
     let trust = try data.trust(generation: 1, allowsES512: false)
     directory = trust.directory
     sealer = TokenSealer(trust.sealingKeys)
+    hasUpstreams = !trust.upstreams.isEmpty
     guard Files.exists(data.storePath) else {
       throw DirectoryProblem(
         "\(data.path) has no ledger: no service has run there, or only one that stored nothing "

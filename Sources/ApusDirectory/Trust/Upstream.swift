@@ -41,10 +41,12 @@ package struct Upstream: Sendable, Hashable {
   package var authorityPEM: String?
   /// Whether a request of the HTTP/2 API is kept and answered with 200 while upstream cannot take it.
   package var spools: Bool
+  /// How many notifications may go there in a second; nil for any number.
+  package var perSecond: Int?
 
   package init(
     service: Service, credential: Credential, bundleID: String? = nil, proxy: Proxy? = nil,
-    authorityPEM: String? = nil, spools: Bool = false
+    authorityPEM: String? = nil, spools: Bool = false, perSecond: Int? = nil
   ) {
     self.service = service
     self.credential = credential
@@ -52,5 +54,6 @@ package struct Upstream: Sendable, Hashable {
     self.proxy = proxy
     self.authorityPEM = authorityPEM
     self.spools = spools
+    self.perSecond = perSecond
   }
 }

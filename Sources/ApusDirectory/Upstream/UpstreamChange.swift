@@ -28,6 +28,7 @@ package struct UpstreamChange: Sendable {
   package var proxyPassword: String?
   package var authorityPEM: Edit<String>?
   package var spools: Bool?
+  package var perSecond: Edit<Int>?
 
   package init() {}
 
@@ -55,6 +56,7 @@ package struct UpstreamChange: Sendable {
       throw DirectoryProblem("a password needs a proxy with a user")
     }
     new.spools = spools ?? new.spools
+    if let perSecond { new.perSecond = perSecond.value }
     return new
   }
 

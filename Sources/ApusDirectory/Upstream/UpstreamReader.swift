@@ -38,7 +38,8 @@ struct UpstreamReader {
       }
     return Upstream(
       service: settings.service, credential: credential,
-      bundleID: settings.bundleID, proxy: proxy, authorityPEM: authority, spools: settings.spools)
+      bundleID: settings.bundleID, proxy: proxy, authorityPEM: authority, spools: settings.spools,
+      perSecond: settings.perSecond)
   }
 
   private func key(

@@ -18,6 +18,8 @@ package struct UpstreamSettings: Sendable, Hashable {
   /// Without its password.
   package var proxy: Upstream.Proxy?
   package var spools: Bool
+  /// How many notifications may go there in a second; nil for any number.
+  package var perSecond: Int?
 
   init(service: Upstream.Service) {
     self.service = service
@@ -47,6 +49,7 @@ package struct UpstreamSettings: Sendable, Hashable {
     case "off": spools = false
     case let text: throw DirectoryProblem("upstream-spool must be on or off, not \"\(text)\"")
     }
+    if let text = section["upstream-per-second"] { perSecond = try Self.rate(text) }
   }
 
   private static func key(_ section: SectionFile.Section) throws(DirectoryProblem) -> KeyName? {
@@ -93,6 +96,15 @@ package struct UpstreamSettings: Sendable, Hashable {
     return try Upstream.Proxy(address: text, user: user)
   }
 
+  /// Notifications a second.
+  package static func rate(_ text: String) throws(DirectoryProblem) -> Int {
+    guard let rate = Int(text), 1...Limits.relayPerSecond ~= rate else {
+      throw DirectoryProblem(
+        "upstream-per-second must be a number from 1 to \(Limits.relayPerSecond), not \"\(text)\"")
+    }
+    return rate
+  }
+
   /// As in the administration API.
   package var json: JSONValue {
     .members([
@@ -100,6 +112,7 @@ package struct UpstreamSettings: Sendable, Hashable {
       "team": (key?.team.text).map(JSONValue.string), "topic": bundleID.map(JSONValue.string),
       "proxy": (proxy?.address).map(JSONValue.string),
       "proxy_user": (proxy?.user).map(JSONValue.string), "spool": .bool(spools),
+      "per_second": perSecond.map { .integer(Int64($0)) },
     ])
   }
 
@@ -112,7 +125,7 @@ package struct UpstreamSettings: Sendable, Hashable {
       ("upstream", service.text), ("upstream-key-id", key?.id.text),
       ("upstream-team", key?.team.text), ("upstream-topic", bundleID),
       ("upstream-proxy", proxy?.address), ("upstream-proxy-user", proxy?.user),
-      ("upstream-spool", spools ? "on" : nil),
+      ("upstream-spool", spools ? "on" : nil), ("upstream-per-second", perSecond.map(String.init)),
     ]
   }
 }

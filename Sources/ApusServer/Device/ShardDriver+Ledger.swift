@@ -6,6 +6,14 @@ import ApusStore
 
 /// The ledger and the counters beside a worker's devices.
 extension ShardDriver {
+  /// Records the end of a notification that was forwarded while its provider waited.
+  func noteForwarded(_ state: DeliveryState, _ cause: UpstreamCause?, _ facts: NotificationFacts) {
+    shard.ledger.notePassing(state, facts, causeCode: cause?.code ?? 0)
+  }
+
+  /// Records that a notification was sent again which had been accepted before.
+  func noteResent(_ facts: NotificationFacts) { shard.ledger.record(.resentAfterError, facts) }
+
   func noteSent(_ notification: Notification) { shard.ledger.record(.sent, notification) }
 
   /// How often each state was reached, by its raw value.
@@ -74,9 +82,7 @@ extension ShardDriver {
     if !shard.ledger.writtenEvents.isEmpty { showWritten() }
     guard !shard.ledger.events.isEmpty else { return }
     ledger.writer.record(shard.ledger.events, milliseconds: context.wallMilliseconds)
-    context.configuration.ledgerWatcher?.noted(
-      shard.ledger.events, milliseconds: context.wallMilliseconds)
-    context.reportFinished(shard.ledger.events)
+    context.noted(shard.ledger.events)
     shard.ledger.events.removeAll(keepingCapacity: true)
     if ledger.writer.takeJournalOverflow() {
       context.log.limited(
@@ -90,9 +96,7 @@ extension ShardDriver {
 
   /// These lines are in the ledger already: they were written with their group.
   private func showWritten() {
-    context.configuration.ledgerWatcher?.noted(
-      shard.ledger.writtenEvents, milliseconds: context.wallMilliseconds)
-    context.reportFinished(shard.ledger.writtenEvents)
+    context.noted(shard.ledger.writtenEvents)
     shard.ledger.writtenEvents.removeAll(keepingCapacity: true)
   }
 

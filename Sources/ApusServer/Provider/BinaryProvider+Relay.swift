@@ -46,18 +46,19 @@ extension BinaryProvider {
       let admitted = try Admission.admit(
         frame, payload: frame.payload, of: &payloads, token: token, claims: claims,
         sender: sender)
-      if let outcome = resent(frame, bytes) { return outcome }
+      if let outcome = resent(frame, bytes, admitted.facts(id)) { return outcome }
       noteOther(frame, bytes, id)
       return pass(admitted, payload: payload, id: id, now)
     }
     let notification = try Admission.relayed(
       frame, payload: frame.payload, of: &payloads, bytes: payload, token: token, sender: sender,
       id: id)
-    if let outcome = resent(frame, bytes) { return outcome }
+    if let outcome = resent(frame, bytes, notification.facts(0, .binary)) { return outcome }
     let kept = KeptNotification(
       notification: notification, acceptedMilliseconds: now.wallMilliseconds,
       waiter: .frame(nextAnswer))
     guard relay.keep(kept) else { return .refused(.processingError) }
+    pauseReading(seconds: relay.charge(notification.topic.app))
     relaying?.frames.addRelayed(
       .init(digest: digest(of: frame, bytes), original: id), sequence: machine.nextSequence,
       identifier: frame.identifier ?? 0, isSilent: frame.isSimple)
@@ -65,7 +66,11 @@ extension BinaryProvider {
   }
 
   /// The outcome of a frame that repeats an accepted one after an error packet; nil for any other.
-  private func resent(_ frame: BinaryFrame, _ bytes: Span<UInt8>) -> Outcome? {
+  ///
+  /// - Parameter facts: Of the frame, if it is accepted as a new notification; without an order.
+  private func resent(
+    _ frame: BinaryFrame, _ bytes: Span<UInt8>, _ facts: @autoclosure () -> NotificationFacts
+  ) -> Outcome? {
     guard var matching = relaying?.matching else { return nil }
     defer { relaying?.matching = matching }
     let resends = context.shared.resends
@@ -74,15 +79,21 @@ extension BinaryProvider {
     guard let resend = resends.match(digest, on: &matching, nowSeconds: context.wallSeconds) else {
       return nil
     }
-    context.log(
-      .info, "resent notification accepted before", .text("peer", connection.peer.description),
-      .text("original", resend.original.text))
+    noteResent(facts(), as: resend.original)
     relaying?.frames.addOther(
       .init(digest: digest, original: resend.original), nextSequence: machine.nextSequence)
     guard let status = resend.status else { return .accepted }
     // The rest of what is remembered is for the next connection.
     resends.remember([], after: digest, on: &matching, nowSeconds: context.wallSeconds) { _ in }
     return .refused(status)
+  }
+
+  /// The ledger names the notification that was accepted before.
+  private func noteResent(_ facts: NotificationFacts, as original: NotificationID) {
+    var facts = facts
+    facts.id = original
+    facts.order = context.shared.order.next() ?? 0
+    shard.noteResent(facts)
   }
 
   /// A notification for a device of this service follows others that went upstream.
@@ -169,4 +180,13 @@ extension BinaryProvider {
 /// it.
 private struct RefusingSender: @unchecked Sendable {
   let provider: BinaryProvider
+}
+
+extension AdmittedFrame {
+  fileprivate func facts(_ id: NotificationID) -> NotificationFacts {
+    NotificationFacts(
+      order: 0, id: id, uniqueID: NotificationID(high: 0, low: 0), device: claims.device,
+      topic: claims.topic, environment: claims.environment, tokenPrefix: head.token.words.0,
+      pushType: head.pushType, priority: head.priority, interface: .binary)
+  }
 }

@@ -11,7 +11,7 @@ import ApusWire
 /// error packet or, where the listener confirms, a packet for each.
 final class BinaryProvider: ConnectionDriver {
   let providers: ProviderContext
-  private let shard: ShardDriver
+  let shard: ShardDriver
   var machine: BinaryConnection
   private(set) var sender: BinarySender
   /// Nil until the sender's app has an upstream.
@@ -254,7 +254,7 @@ final class BinaryProvider: ConnectionDriver {
   private func take(_ notice: Verdict.Notice, _ sequence: UInt32) {
     switch notice {
     // One device gets more than it may: the rest waits where it is, in the provider's socket.
-    case .flood: pausedUntilSeconds = context.nowSeconds + 1
+    case .flood: pauseReading(seconds: 1)
     case .heldBack:
       machine.hold(sequence)
       connection.markDirty()
@@ -263,6 +263,12 @@ final class BinaryProvider: ConnectionDriver {
       connection.markDirty()
     case .answered: relayedAnswered(sequence)
     }
+  }
+
+  /// Reads nothing more for so long.
+  func pauseReading(seconds: Int) {
+    guard seconds > 0 else { return }
+    pausedUntilSeconds = max(pausedUntilSeconds, context.nowSeconds + UInt64(seconds))
   }
 
   /// Whether nothing more is to be read for now.

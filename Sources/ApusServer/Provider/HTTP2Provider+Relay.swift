@@ -4,6 +4,7 @@ import ApusHTTP2
 import ApusLog
 import ApusLoop
 import ApusModel
+import ApusStore
 import ApusTrust
 import ApusWire
 
@@ -30,7 +31,13 @@ extension HTTP2Provider {
     let notification = try Admission.relayed(
       head, content.fields, token: token, grant: grant, connection: sender, directory: directory,
       body: request.bodyBytes, id: context.ids.next())
-    forward(request, notification, relay, spools: upstream.spools)
+    let seconds = relay.admit(app)
+    if seconds == 0 {
+      forward(request, notification, relay, spools: upstream.spools)
+    } else {
+      answer(request, notification.id, .tooManyRequests, afterSeconds: seconds)
+      session.release(request)
+    }
     return true
   }
 
@@ -45,24 +52,35 @@ extension HTTP2Provider {
     spools: Bool
   ) {
     undecidedCount += 1
-    let (id, accepted) = (notification.id, context.wallMilliseconds)
+    let accepted = context.wallMilliseconds
+    let facts = notification.facts(context.shared.order.next() ?? 0, .http2)
     let (loop, waiting) = (context.loop, WaitingRequest(provider: self, request: request))
     relay.forward(notification) { answer in
-      let answered = { @Sendable (answer: UpstreamAnswer) in
-        loop.perform { waiting.provider.relayed(waiting.request, id, answer) }
+      let answered = { @Sendable (answer: UpstreamAnswer, isKept: Bool) in
+        loop.perform { waiting.provider.relayed(waiting.request, facts, answer, isKept: isKept) }
       }
-      guard spools, answer.mayBeRepeated else { return answered(answer) }
+      guard spools, answer.mayBeRepeated else { return answered(answer, false) }
       let kept = KeptNotification(
         notification: notification, acceptedMilliseconds: accepted,
-        waiter: .request { isKept in answered(isKept ? .accepted(uniqueID: nil) : answer) })
-      if relay.isFull || !relay.keep(kept) { answered(answer) }
+        waiter: .request { isKept in
+          answered(isKept ? .accepted(uniqueID: nil) : answer, isKept)
+        })
+      if relay.isFull || !relay.keep(kept) { answered(answer, false) }
     }
   }
 
   /// Upstream has answered, or never will.
-  private func relayed(_ request: HTTP2Request, _ id: NotificationID, _ answer: UpstreamAnswer) {
+  ///
+  /// - Parameter isKept: Whether the relay has the notification, and records its end.
+  private func relayed(
+    _ request: HTTP2Request, _ facts: NotificationFacts, _ answer: UpstreamAnswer, isKept: Bool
+  ) {
     undecidedCount -= 1
     defer { session.release(request) }
+    let id = facts.id
+    if !isKept, let state = answer.stateOfForwarded {
+      shard.noteForwarded(state, UpstreamCause(answer), facts)
+    }
     guard !isClosed else { return }
     switch answer {
     case .accepted(let unique):
@@ -78,7 +96,7 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ id: NotificationID, _ rejection: UpstreamRejection
   ) {
     guard !rejection.concernsCredential else {
-      return answerUnavailable(request, id, afterSeconds: Limits.relayRetrySeconds)
+      return answer(request, id, .serviceUnavailable, afterSeconds: Limits.relayRetrySeconds)
     }
     session.respond(
       request, status: rejection.status, id, retryAfterSeconds: rejection.retryAfterSeconds,
@@ -92,17 +110,17 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ id: NotificationID, mayHaveArrived: Bool
   ) {
     guard mayHaveArrived else {
-      return answerUnavailable(request, id, afterSeconds: Limits.relayRetrySeconds)
+      return answer(request, id, .serviceUnavailable, afterSeconds: Limits.relayRetrySeconds)
     }
     session.reset(request, code: .internalError)
   }
 
-  private func answerUnavailable(
-    _ request: HTTP2Request, _ id: NotificationID, afterSeconds seconds: Int
+  private func answer(
+    _ request: HTTP2Request, _ id: NotificationID, _ reason: Reason, afterSeconds seconds: Int
   ) {
     session.respond(
-      request, status: Reason.serviceUnavailable.status, id, retryAfterSeconds: seconds,
-      body: RejectionBody.bytes(of: Rejection(.serviceUnavailable)))
+      request, status: reason.status, id, retryAfterSeconds: seconds,
+      body: RejectionBody.bytes(of: Rejection(reason)))
   }
 }
 
@@ -136,6 +154,15 @@ extension RejectionBody {
 }
 
 extension UpstreamAnswer {
+  /// How a notification ended whose provider waited; nil if it was not accepted anywhere, and the provider learns that.
+  fileprivate var stateOfForwarded: DeliveryState? {
+    switch self {
+    case .accepted: .acceptedUpstream
+    case .rejected(let rejection): rejection.concernsCredential ? nil : .rejectedUpstream
+    case .unknown(let mayHaveArrived): mayHaveArrived ? .unansweredUpstream : nil
+    }
+  }
+
   /// Whether upstream has certainly not accepted the notification, and may accept it later.
   fileprivate var mayBeRepeated: Bool {
     switch UpstreamVerdict(self) {

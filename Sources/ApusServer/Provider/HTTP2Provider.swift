@@ -11,7 +11,7 @@ import ApusTrust
 /// A provider on the HTTP/2 API: bytes become requests, requests become notifications, verdicts become answers.
 final class HTTP2Provider: ConnectionDriver {
   let providers: ProviderContext
-  private let shard: ShardDriver
+  let shard: ShardDriver
   let session: HTTP2ServerSession
   var sender: ProviderConnection
   var ending = Drain()

@@ -12,7 +12,13 @@ import Synchronization
 extension WorkerContext {
   private var events: EventSink { shared.events }
 
-  func reportFinished(_ ledgerEvents: [LedgerEvent]) {
+  /// Tells everyone who listens of lines of the ledger.
+  func noted(_ ledgerEvents: [LedgerEvent]) {
+    configuration.ledgerWatcher?.noted(ledgerEvents, milliseconds: wallMilliseconds)
+    reportFinished(ledgerEvents)
+  }
+
+  private func reportFinished(_ ledgerEvents: [LedgerEvent]) {
     guard events.wants(.notificationFinished) else { return }
     for event in ledgerEvents where event.state.isTerminal {
       let facts = event.facts
@@ -57,6 +63,16 @@ extension WorkerContext {
       events.report(
         .deviceRetired, milliseconds: wallMilliseconds, [.text("device", device.text)])
     }
+  }
+
+  func reportFailing(_ app: AppID, _ environment: Environment, _ reason: String) {
+    guard events.wants(.upstreamFailing) else { return }
+    events.report(
+      .upstreamFailing, milliseconds: wallMilliseconds,
+      [
+        .text("topic", topicText(TopicKey(app: app))), .text("environment", environment.name),
+        .text("reason", reason),
+      ])
   }
 
   private func topicText(_ topic: TopicKey) -> String {

@@ -22,6 +22,13 @@ package protocol UpstreamRelay: Sendable {
   /// over. False if too many wait to be written.
   func keep(_ notification: KeptNotification) -> Bool
 
+  /// Counts a notification of an app, if the quotas of app and team let it go upstream now. Returns 0 then, else the
+  /// seconds until one may go.
+  func admit(_ app: AppID) -> Int
+
+  /// Counts a notification that goes in any case, and returns the seconds until the next one may.
+  func charge(_ app: AppID) -> Int
+
   /// Whether so much is kept that providers must wait.
   var isFull: Bool { get }
 
@@ -30,8 +37,14 @@ package protocol UpstreamRelay: Sendable {
   /// - Parameter isReported: Whether the sender is told; if not, the feedback list has to say it.
   func settled(_ refusal: RelayRefusal, isReported: Bool)
 
-  /// Calls `done` with the figures of all apps of which something is or was kept, on any thread.
+  /// Calls `done` with the figures of all apps of which something was kept or sent, on any thread.
   func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void)
+
+  /// Calls `done` with the counters of everything that was kept since the data directory was created, on any thread.
+  func reportCounters(_ done: @escaping @Sendable ([TopicCounters]) -> Void)
+
+  /// Each upstream's address, and the number of connections to it.
+  func connections() -> [(upstream: String, count: Int)]
 
   /// Carries out a command of the operator for both environments of an app.
   func obey(_ command: RelayCommand, _ app: AppID)
@@ -50,6 +63,12 @@ package struct RelayHost: Sendable {
   package let refuse: @Sendable (_ worker: Int, RelayRefusal) -> Void
   /// The store did not take a notification: if its sender sends it again, it is a new one.
   package let lost: @Sendable (NotificationID) -> Void
+  /// Which notifications the ledger follows, and how much of it is the relay's.
+  package let ledger: (mode: LedgerMode, bounds: LedgerBounds)
+  /// Hears of lines of the ledger as they are noted, in order.
+  package let noted: @Sendable ([LedgerEvent]) -> Void
+  /// Nothing more goes upstream for an app until an operator acts, for that reason.
+  package let failing: @Sendable (AppID, Environment, _ reason: String) -> Void
   /// Lets the workers read on from providers that had to wait, see ``UpstreamRelay/isFull``.
   package let readOn: @Sendable () -> Void
 }

@@ -67,10 +67,10 @@ private struct UnendedSearch {
   }
 
   /// Reads the ledger of all workers back to one moment: another worker may have the end of a notification that waited
-  /// for a later run.
+  /// for a later run. What the relay accepted is never in memory alone.
   mutating func readEnd(of store: some StoreReader, lineLimit: Int) throws(StoreError) {
     var segments: [LedgerSegment] = []
-    for worker in try store.ledgerWorkers() {
+    for worker in try store.ledgerWorkers() where worker != LedgerKey.relay {
       let own = try store.ledgerSegments(of: worker)
       segments += own
       try readChunks(of: store, worker, from: own.last?.last.following, to: nil)

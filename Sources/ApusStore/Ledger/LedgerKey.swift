@@ -17,6 +17,13 @@ package struct LedgerKey: Sendable, Hashable, Comparable {
   package var sequence: UInt32
 
   package static let byteCount = 15
+  /// Stands for the relay, which writes lines and counters of its own.
+  package static let relay: UInt16 = .max
+
+  /// The worker that takes over what `worker` has written, if there are `count` now; the relay follows on itself.
+  package static func successor(of worker: UInt16, among count: Int) -> UInt16 {
+    worker == relay ? relay : UInt16(Int(worker) % count)
+  }
 
   package init(worker: UInt16, milliseconds: Int64, sequence: UInt32) {
     self.worker = worker

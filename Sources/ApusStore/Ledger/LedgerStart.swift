@@ -10,12 +10,14 @@ package struct LedgerStart: Sendable {
 
   package init() {}
 
-  /// Reads the ledger for `worker` of `count` workers: its own chunks, and those of workers that no longer exist.
+  /// Reads the ledger for `worker` of `count` workers, or for the relay: its own chunks, and those of workers that no
+  /// longer exist.
   package static func read(
     _ store: some StoreReader, worker: UInt16, of count: Int
   ) throws(StoreError) -> LedgerStart {
     var start = LedgerStart()
-    for other in try store.ledgerWorkers() where Int(other) % count == Int(worker) {
+    for other in try store.ledgerWorkers()
+    where LedgerKey.successor(of: other, among: count) == worker {
       let segments = try store.ledgerSegments(of: other)
       start.segments += segments
       let tail = try start.readTail(store, of: other, behind: segments.last?.last)

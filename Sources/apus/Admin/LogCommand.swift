@@ -108,6 +108,11 @@ struct LogCommand {
   ) throws(CommandFailure) {
     let digits = Array(text.utf8)
     guard let token = DeviceToken(hex: digits.span), let claims = log.claims(of: token) else {
+      if log.hasUpstreams, let bytes = Hex.decode(digits.span) {
+        query.tokenPrefix = NotificationFacts.tokenPrefix(of: bytes.span)
+        query.device = DeviceID.none
+        return
+      }
       throw invocation.failure(
         .failed, about: LogOptions.token, "this service did not issue the token",
         remedy: "Did another service, or a service with another data directory, issue it?")
@@ -165,7 +170,7 @@ struct LogCommand {
       // Notifications stored by an earlier version have none.
       "unique_id": facts.uniqueID == NotificationID(high: 0, low: 0)
         ? nil : .string(facts.uniqueID.text),
-      "device": .string(facts.device.text),
+      "device": facts.device == .none ? nil : .string(facts.device.text),
       "device_name": (labels.name(of: facts.device)?.text).map(JSONValue.string),
       "token": .string(facts.redactedToken),
       "push_type": facts.pushType.map { .string($0.name.description) },

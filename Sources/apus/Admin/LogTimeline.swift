@@ -71,9 +71,9 @@ struct LogTimeline {
     for (index, line) in lines.enumerated() {
       last["\(line["id"]?.string ?? "") \(line["device"]?.string ?? "")"] = index
     }
-    let stored = [DeliveryState.storedDeviceOffline, .storedPowerConsiderations].map {
-      "\($0.label)"
-    }
+    let stored = [
+      DeliveryState.storedDeviceOffline, .storedPowerConsiderations, .deferredUpstream,
+    ].map { "\($0.label)" }
     return Set(last.values.filter { stored.contains(lines[$0]["state"]?.string ?? "") })
   }
 

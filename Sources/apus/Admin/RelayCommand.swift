@@ -43,7 +43,9 @@ struct RelayCommand {
       let place = ["topic", "environment"].compactMap { row[$0]?.string }
       let hold = row["hold"]?.string.map { ["held=\($0)"] } ?? []
       let figures = counts.compactMap { name in row[name]?.integer.map { "\(name)=\($0)" } }
-      Output.standard((place + hold + figures).joined(separator: "  ") + "\n")
+      let oldest = row["oldest"]?.string.map { ["oldest=\($0)"] } ?? []
+      let answers = (row["answers"]?.object?.members ?? []).map { "\($0.key)=\($0.value.text)" }
+      Output.standard((place + hold + figures + oldest + answers).joined(separator: "  ") + "\n")
     }
     if rows.isEmpty { Output.standard("Nothing was kept for an upstream.\n") }
   }

@@ -35,6 +35,14 @@ struct UpstreamArguments {
     try readCredential(into: &change)
     try readWay(into: &change)
     change.spools = invocation[UpstreamOptions.spool]
+    change.perSecond = try invocation[UpstreamOptions.perSecond].map {
+      text throws(CommandFailure) in
+      if text == UpstreamOptions.none { return .remove }
+      return .set(
+        try attempt(UpstreamOptions.perSecond) { () throws(DirectoryProblem) in
+          try UpstreamSettings.rate(text)
+        })
+    }
     return .set(change)
   }
 
@@ -179,6 +187,12 @@ extension Edit<UpstreamChange> {
     case .remove?: proxy = .null
     case nil: break
     }
+    let perSecond: JSONValue? =
+      switch change.perSecond {
+      case .set(let rate)?: .integer(Int64(rate))
+      case .remove?: .null
+      case nil: nil
+      }
     return .members([
       "service": (change.service?.text).map(JSONValue.string),
       "key_pem": change.keyPEM.map(JSONValue.string),
@@ -189,6 +203,7 @@ extension Edit<UpstreamChange> {
       "topic": edit(change.bundleID), "proxy": proxy, "proxy_user": user,
       "proxy_password": change.proxyPassword.map(JSONValue.string),
       "authority_pem": edit(change.authorityPEM), "spool": change.spools.map(JSONValue.bool),
+      "per_second": perSecond,
     ])
   }
 }

@@ -38,6 +38,7 @@ struct IdleService: AdministeredService {
   }
 
   func relayFigures() -> [RelayFigures] { [] }
+  func relayConnections() -> [(upstream: String, count: Int)] { [] }
   func relay(_ command: RelayCommand, _ app: AppID) {}
   func channels() -> [Channel] { [] }
   func channels(of app: AppID, in environment: Environment?) -> [Channel] { [] }
