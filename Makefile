@@ -89,6 +89,9 @@ crash: release ## Kill the service KILLS=100 times under load and account for al
 	Tests/Crash/run.sh --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 	Tests/Crash/feedback.py $(if $(SEED),--seed $(SEED))
 	Tests/Crash/relay.py $(if $(SEED),--seed $(SEED))
+	@scripts/setup.sh test
+	Tests/Crash/relay.py --sender pyapns --count 2000 --kills 4 --outages 4 $(if $(SEED),--seed $(SEED))
+	Tests/Crash/relay.py --sender apns-clerk --count 2000 --kills 4 --outages 4 $(if $(SEED),--seed $(SEED))
 
 burst: release ## Send 10,000 notifications at once to a connected device, in many ways (TIMES=5 each)
 	Tests/Crash/burst.py --times $(TIMES)

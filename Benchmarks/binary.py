@@ -300,8 +300,9 @@ class Probe:
         return self.context.wrap_socket(plain, server_hostname="localhost")
 
     @staticmethod
-    def frame(token, payload, identifier):
-        items = [(1, token), (2, payload), (3, struct.pack(">I", identifier)), (4, bytes(4)), (5, b"\n")]
+    def frame(token, payload, identifier, expiration=0):
+        items = [(1, token), (2, payload), (3, struct.pack(">I", identifier)), (4, struct.pack(">I", expiration)),
+                 (5, b"\n")]
         body = b"".join(struct.pack(">BH", number, len(data)) + data for number, data in items)
         return struct.pack(">BI", 2, len(body)) + body
 

@@ -49,6 +49,31 @@ struct StreamTests {
     #expect(Frames.opened(bench.take(session)) == [5])
   }
 
+  @Test("A connection that allows no request for ten seconds is replaced")
+  func noStreams() throws {
+    let bench = Bench()
+    try bench.send(1...1)
+    let session = bench.connect(streams: 0)
+    bench.wait(milliseconds: 50)
+    bench.wait(milliseconds: 9900)
+    #expect(session.takesPushes)
+    // A limit that was raised in between counts from anew.
+    bench.give(session, Frames.settings(streams: 1))
+    _ = bench.take(session)
+    bench.give(session, Frames.ok(1), Frames.settings(streams: 0))
+    #expect(bench.accepted(1))
+    try bench.send(2...2)
+    bench.wait(milliseconds: 50)
+    bench.wait(milliseconds: 9900)
+    #expect(session.takesPushes)
+    bench.wait(milliseconds: 100)
+    #expect(session.deathText == "the service allowed no request")
+    let next = bench.connect()
+    #expect(Frames.opened(bench.take(next)) == [1])
+    bench.give(next, Frames.ok(1))
+    #expect(bench.accepted(2))
+  }
+
   @Test("A push beyond the queue's capacity gets its outcome immediately")
   func queueFull() throws {
     let bench = Bench { $0.queueCapacity = 2 }

@@ -125,6 +125,23 @@ struct ClientStreamTests {
     #expect(whole == [1: true, 3: true, 5: false])
   }
 
+  @Test("A request whose end leaves together with our reset counts as sent whole")
+  func resetInOutput() {
+    let client = Client.ready([0, 4] + big(1))
+    client.submit()
+    client.submit()
+    _ = client.outputBytes()
+    // The rest of the first body may go, and the response is malformed; so is the second one.
+    client.receive(
+      frame(Kind.windowUpdate, 0, stream: 1, big(1)) + headers(1, []) + headers(3, []))
+    #expect(client.output().map { [UInt32($0.type), $0.stream] } == [[0, 1], [3, 1], [3, 3]])
+    var whole: [Int32: Bool] = [:]
+    while let response = client.session.nextResponse() {
+      whole[response.streamID] = response.wasSentWhole
+    }
+    #expect(whole == [1: true, 3: false])
+  }
+
   @Test("Once all 2^30 streams are used, no request can be sent")
   func exhausted() {
     let client = Client.ready()

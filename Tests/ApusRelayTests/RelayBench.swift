@@ -74,6 +74,13 @@ final class RelayBench {
     gateway.service.reload()
   }
 
+  /// Lets the app have another upstream.
+  func turn(to upstream: MisbehavingUpstream) throws {
+    let file = "\(gateway.directory.data.path)/upstreams/\(TestDirectory.topic).authority.crt"
+    try Files.write(upstream.authorityPEM, to: file, isPrivate: false)
+    try edit("upstream", to: "https://127.0.0.1:\(upstream.port)")
+  }
+
   /// A sender with a certificate for the app, on the binary interface.
   ///
   /// - Parameter confirms: Whether the listener confirms what is accepted.

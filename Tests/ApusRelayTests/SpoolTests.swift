@@ -187,6 +187,37 @@ struct SpoolTests {
     #expect(tokens.reduce(0) { $0 + bench.script.requests($1.text).count } == 13)
   }
 
+  @Test(
+    "What is in doubt after a restart is rejected later, although no connection knows it",
+    arguments: [true, false])
+  func doubtAfterRestart(isConfirmed: Bool) throws {
+    let bad = PlannedFault.Effect.respond(.init(status: 400, reason: "BadDeviceToken"))
+    let busy = PlannedFault.Answer(
+      status: 503, reason: "ServiceUnavailable", retryAfterSeconds: 60)
+    for number in 0..<8 {
+      let token = LegacyFrame.token(0xc0 + UInt8(number))
+      if number == 0 {
+        bench.script.answer(token.text, .respond(busy), bad)
+      } else {
+        bench.script.answer(token.text, bad)
+      }
+      try bench.accept(LegacyFrame.framed(UInt32(number), token.bytes))
+      // The others wait, too.
+      try waitFor { bench.figures().first?.hold == .busy }
+    }
+    try bench.restart()
+    bench.relay.obey(.flush, AppID(1))
+    try waitFor { bench.figures().first?.doubtedCount == 5 }
+    if isConfirmed {
+      bench.relay.obey(.confirm, AppID(1))
+    } else {
+      try bench.edit("upstream-topic", to: TestDirectory.topic)
+    }
+    let count = isConfirmed ? 8 : 6
+    try waitFor { bench.figures().first?.ended.rejected == UInt64(count) }
+    #expect(try bench.feedback(count: count).count == count)
+  }
+
   @Test("What is wrong with the gateway holds everything, until the operator has changed it")
   func misconfigured() throws {
     let (bytes, text) = LegacyFrame.token(0xb5)

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Kills a gateway and disturbs its upstream while a legacy sender pushes through it, and accounts for every one.
 
-    Tests/Crash/relay.py [--count N] [--kills N] [--outages N] [--seed N] [--pause SECONDS]
+    Tests/Crash/relay.py [--sender own|pyapns|apns-clerk] [--count N] [--kills N] [--outages N] [--seed N]
+                         [--pause SECONDS]
 
 The upstream is `apus dev`, which rejects 50 tokens as bad and 50 as dead. The sender uses a listener with `+confirm`:
 it sends again what was not confirmed when its connection was lost, and everything behind a notification that an error
 packet names. Every good notification must arrive; twice only if its confirmation or upstream's response was lost. Every
 bad token must be reported by a packet or the feedback list, and every dead one be in the list once.
+
+With a third-party library as the sender, unmodified, the listener is one as Apple's, without confirmations. The library
+sends again by itself what it does after error packets, and must not cause duplicates by that; the rest is up to its
+owner (legacy_owner.py). How much was lost with connections that broke is counted.
 """
 
 import argparse
@@ -24,6 +29,9 @@ import tempfile
 import threading
 import time
 import urllib.request
+
+sys.dont_write_bytecode = True
+from library_sender import LibrarySender
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAMS = pathlib.Path(os.environ.get("PROGRAMS", ROOT / ".build" / "release"))
@@ -84,24 +92,24 @@ class Upstream:
             self.ask("POST", "/faults", {"times": times, "effect": effect})
 
     def accepted(self):
-        """How often each text was accepted."""
-        counts, before = {}, None
+        """The ids under which each text was accepted, each as often as it was."""
+        ids, before = {}, None
         while True:
             page = self.ask("GET", "/pushes?limit=1000" + (f"&before={before}" if before else ""))
             for push in page["pushes"]:
                 if push["verdict"]["status"] == 200:
                     text = push["payload"]["aps"]["alert"]
-                    counts[text] = counts.get(text, 0) + 1
+                    ids.setdefault(text, []).append(push["apnsID"])
             before = page.get("next")
             if not before:
-                return counts
+                return ids
 
 
 class Gateway:
     """The service under test."""
 
-    def __init__(self, scratch, upstream):
-        self.data, self.log = scratch / "data", open(scratch / "gateway.log", "a")
+    def __init__(self, scratch, upstream, modifiers):
+        self.data, self.log, self.modifiers = scratch / "data", open(scratch / "gateway.log", "a"), modifiers
         self.port, self.feedback_port = free_port(), free_port()
         ready = upstream.ready
         apus("init", "--data", self.data, "--topic", TOPIC, "--name", "localhost")
@@ -110,8 +118,10 @@ class Gateway:
              "--upstream-key-id", ready["key_id"], "--upstream-team", ready["team"],
              "--upstream-authority", ready["authority_file"])
         apus("cert", "--data", self.data, "--topic", TOPIC)
-        self.context = ssl.create_default_context(cafile=self.data / "authority" / "service.crt")
-        self.context.load_cert_chain(next((self.data / "certificates").glob("*.pem")))
+        self.authority = self.data / "authority" / "service.crt"
+        self.certificate = next((self.data / "certificates").glob("*.pem"))
+        self.context = ssl.create_default_context(cafile=self.authority)
+        self.context.load_cert_chain(self.certificate)
         self.start()
 
     def start(self):
@@ -119,7 +129,7 @@ class Gateway:
                for word in (f"--{name}{kind}-listen", "off")]
         off += ["--gateway-development-listen", "off", "--feedback-development-listen", "off"]
         self.process = subprocess.Popen(
-            [APUS, "serve", "--data", self.data, "--gateway-listen", f"127.0.0.1:{self.port}+confirm",
+            [APUS, "serve", "--data", self.data, "--gateway-listen", f"127.0.0.1:{self.port}{self.modifiers}",
              "--feedback-listen", f"127.0.0.1:{self.feedback_port}", *off], stdout=subprocess.DEVNULL, stderr=self.log)
         for _ in range(1000):
             try:
@@ -139,8 +149,11 @@ class Gateway:
         return self.context.wrap_socket(plain, server_hostname="localhost")
 
     def waiting(self):
-        rows = apus("relay", "--data", self.data, "--json").splitlines()
-        return sum(json.loads(row)["notifications"] for row in rows)
+        try:
+            rows = apus("relay", "--data", self.data, "--json").splitlines()
+        except subprocess.CalledProcessError:
+            return True  # It was started a moment ago.
+        return any(json.loads(row)["notifications"] for row in rows)
 
     def feedback(self):
         """The list's tokens with their times, each as often as it is listed."""
@@ -221,6 +234,20 @@ class Sender:
                 data = data[6:]
                 yield sent, status, identifier
 
+    def arrivals(self, ids):
+        """How often each number arrived."""
+        return {int(text[1:]): len(several) for text, several in ids.items()}
+
+    def unrecognised(self, _):
+        """Not known here: what it sends again has the same text, whether it was in doubt or not."""
+        return []
+
+    def describe(self, ids, of_kind, twice):
+        doubtful = len([n for n in twice if n in self.doubtful])
+        return (f"connections {self.connections}, reported by packets {len(self.reported)}, arrived twice "
+                f"{len(twice)}: {doubtful} whose confirmation was lost, {len(twice) - doubtful} whose response from "
+                "upstream was lost")
+
 
 def disturb(gateway, upstream, kills, outages):
     while kills or outages:
@@ -235,7 +262,8 @@ def disturb(gateway, upstream, kills, outages):
 
 def account(kinds, tokens, sender, upstream, listed):
     """What is wrong, in words."""
-    counts, faults = upstream.accepted(), []
+    ids, faults = upstream.accepted(), []
+    counts = sender.arrivals(ids)
     names = [token for token, _ in listed]
 
     def check(what, numbers):
@@ -243,21 +271,37 @@ def account(kinds, tokens, sender, upstream, listed):
             faults.append(f"{what}: {len(numbers)}, such as {sorted(numbers)[:5]}")
 
     of_kind = {kind: [n for n in range(len(kinds)) if kinds[n] == kind] for kind in ("good", "bad", "dead")}
-    check("lost", [n for n in of_kind["good"] if not counts.get(f"n{n}")])
+    check("lost", [n for n in of_kind["good"] if not counts.get(n)])
     check("good, but reported", [n for n in sender.reported if kinds[n] != "bad"])
     check("good, but in the feedback list", [n for n in of_kind["good"] if tokens[n] in names])
     check("bad, and not reported", [n for n in of_kind["bad"] if n not in sender.reported and tokens[n] not in names])
     check("dead, and not in the feedback list once", [
         n for n in of_kind["dead"] if listed.count((tokens[n], DEAD_SINCE)) != 1])
-    twice = [n for n in of_kind["good"] if counts.get(f"n{n}", 0) > 1]
-    doubtful = len([n for n in twice if n in sender.doubtful])
-    print(f"connections {sender.connections}, reported by packets {len(sender.reported)}, arrived twice {len(twice)}: "
-          f"{doubtful} whose confirmation was lost, {len(twice) - doubtful} whose response from upstream was lost")
+    check("sent again after a packet, and not recognised", sender.unrecognised(ids))
+    print(sender.describe(ids, of_kind, [n for n in of_kind["good"] if counts.get(n, 0) > 1]))
     return faults
+
+
+def send(options, scratch, gateway, upstream, tokens):
+    """Sends everything, with all the trouble; returns the sender."""
+    if options.sender == "own":
+        sender = Sender(gateway, tokens, options.pause)
+        trouble = threading.Thread(
+            target=disturb, args=(gateway, upstream, options.kills, options.outages), daemon=True)
+        trouble.start()
+        left = list(range(options.count))
+        while left:
+            left = sender.send(left)
+        trouble.join()
+        return sender
+    sender = LibrarySender(options.sender, gateway, tokens, options.pause)
+    sender.send(scratch, options.kills * [gateway.kill] + options.outages * [upstream.disturb])
+    return sender
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sender", choices=["own", "pyapns", "apns-clerk"], default="own", help="who sends (own)")
     parser.add_argument("--count", type=int, default=10_000, help="notifications (10,000)")
     parser.add_argument("--kills", type=int, default=20, help="kills of the gateway (20)")
     parser.add_argument("--outages", type=int, default=20, help="outages of upstream (20)")
@@ -274,16 +318,9 @@ def main():
         for number, kind in enumerate(kinds)]
     with tempfile.TemporaryDirectory(prefix="apus-relay-") as folder:
         upstream = Upstream(pathlib.Path(folder))
-        gateway = Gateway(pathlib.Path(folder), upstream)
-        sender = Sender(gateway, tokens, options.pause)
+        gateway = Gateway(pathlib.Path(folder), upstream, "+confirm" if options.sender == "own" else "")
         try:
-            trouble = threading.Thread(
-                target=disturb, args=(gateway, upstream, options.kills, options.outages), daemon=True)
-            trouble.start()
-            left = list(range(options.count))
-            while left:
-                left = sender.send(left)
-            trouble.join()
+            sender = send(options, pathlib.Path(folder), gateway, upstream, tokens)
             end = time.monotonic() + 300
             while gateway.waiting():
                 if time.monotonic() > end:

@@ -15,7 +15,7 @@ struct DispatcherSettings {
   var pingAfterMilliseconds: UInt64 = 60_000
   /// How long the answer to a PING may take.
   var pingTimeoutMilliseconds: UInt64 = 5000
-  /// How long the first SETTINGS may take.
+  /// How long the first SETTINGS may take, and those that allow a request.
   var readyTimeoutMilliseconds: UInt64 = 10_000
   /// How long pushes of a bulk send may wait without any progress.
   var stallMilliseconds: UInt64 = 30_000

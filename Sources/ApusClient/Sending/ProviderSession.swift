@@ -44,6 +44,8 @@ final class ProviderSession {
   private(set) var heardMilliseconds: UInt64
   /// When the PING was sent that is still unanswered.
   private(set) var pingedMilliseconds: UInt64?
+  /// Since when the service has allowed no request.
+  private var closedSinceMilliseconds: UInt64?
   /// When its last push got its outcome.
   private(set) var idleSinceMilliseconds: UInt64
 
@@ -178,7 +180,8 @@ final class ProviderSession {
     pingedMilliseconds = nil
   }
 
-  /// Sends a PING after a silence, and gives up on the connection if no answer arrives or SETTINGS never arrived.
+  /// Sends a PING after a silence, and gives up on the connection if no answer arrives, SETTINGS never arrived, or they
+  /// allow no request for as long.
   func watch(_ settings: DispatcherSettings, nowMilliseconds: UInt64) {
     guard deathText == nil else { return }
     if let pinged = pingedMilliseconds {
@@ -193,7 +196,17 @@ final class ProviderSession {
       pingedMilliseconds = nowMilliseconds
       http2.ping()
     }
+    watchLimit(settings, nowMilliseconds)
     if deathText != nil { isRetired = true }
+  }
+
+  private func watchLimit(_ settings: DispatcherSettings, _ nowMilliseconds: UInt64) {
+    guard http2.isReady, http2.streamLimit == 0 else { return closedSinceMilliseconds = nil }
+    let since = max(closedSinceMilliseconds ?? nowMilliseconds, idleSinceMilliseconds)
+    closedSinceMilliseconds = since
+    if openCount == 0, nowMilliseconds >= since + settings.readyTimeoutMilliseconds {
+      deathText = "the service allowed no request"
+    }
   }
 
   /// Ends the pushes whose timeout expired.

@@ -105,10 +105,10 @@ extension HTTP2ClientSession {
     settle(response)
   }
 
-  /// Resets a stream because of the server.
+  /// Resets a stream because of the server, which may get the end of the request before the reset.
   func reset(_ response: HTTP2Response, _ code: HTTP2ErrorCode) {
     appendReset(response, code)
-    settle(response, failure: .reset(code))
+    settle(response, failure: .reset(code), isPendingSent: true)
   }
 
   private func appendReset(_ response: HTTP2Response, _ code: HTTP2ErrorCode) {

@@ -196,9 +196,14 @@ package final class HTTP2ClientSession {
   }
 
   /// Ends a stream with its outcome.
-  func settle(_ response: HTTP2Response, failure: HTTP2StreamFailure? = nil) {
+  ///
+  /// - Parameter isPendingSent: Whether what is still in the output counts as sent, because it will be.
+  func settle(
+    _ response: HTTP2Response, failure: HTTP2StreamFailure? = nil, isPendingSent: Bool = false
+  ) {
     unsafe streams.remove(response)
-    response.record.wasSentWhole = unsafe response.record.endPosition <= output.takenBytes
+    let sent = unsafe isPendingSent ? output.position : output.takenBytes
+    response.record.wasSentWhole = response.record.endPosition <= sent
     response.record.failure = failure
     if failure != nil { response.record.status = 0 }
     if !response.record.request.isEmpty {

@@ -42,7 +42,8 @@ package enum HTTP2StreamFailure: Error, Sendable, Hashable {
   package var failure: HTTP2StreamFailure? { record.failure }
   /// The tag passed to ``HTTP2ClientSession/submit(_:body:tag:)``.
   package var tag: Int { record.tag }
-  /// Whether the end of the request was taken for writing. A server cannot process a request without its end.
+  /// Whether the end of the request was taken for writing, or precedes our reset in the output. A server cannot process
+  /// a request without its end.
   package var wasSentWhole: Bool { record.wasSentWhole }
   /// Seconds to wait before a retry (`retry-after`; RFC 9110, section 10.2.3); nil if absent.
   package var retryAfterSeconds: Int? { record.retryAfterSeconds }
