@@ -125,8 +125,10 @@ import Synchronization
       sweepTimer = LoopTimer(loop: loop) { [unowned self] in end() }
       sweepTimer?.start(afterMilliseconds: Self.stopMilliseconds)
     }
-    // A simulated loop has no thread that could be waited for.
-    if loop.isSimulated { while loop.takeTurn() {} } else { loop.join() }
+    guard loop.isSimulated else { return loop.join() }
+    // It has no thread that could be waited for, nor can the store be.
+    while loop.takeTurn() {}
+    end()
   }
 
   private func end() {

@@ -4,6 +4,7 @@ import ApusModel
 import ApusRelay
 import ApusServer
 import ApusTesting
+import Glibc
 import Testing
 
 @Suite("Quotas of apps and teams")
@@ -70,5 +71,24 @@ struct QuotaTests {
     #expect(ContinuousClock.now - start > .milliseconds(1500))
     try bench.drain()
     #expect(bench.script.requests(text).count == 6)
+  }
+
+  @Test("Trust data that change while a legacy sender waits do not make it wait for longer")
+  func reload() throws {
+    let (bytes, text) = LegacyFrame.token(0xc4)
+    bench.script.answer(text, Self.good)
+    try bench.edit("upstream-per-second", to: "1")
+    let sender = try bench.sender(confirms: true)
+    for number: UInt32 in 1...2 {
+      try sender.send(LegacyFrame.framed(number, bytes))
+      #expect(try sender.packet() == [8, 0, 0, 0, 0, UInt8(number)])
+      // Until the second is over for which it waits.
+      for _ in 0..<60 {
+        bench.gateway.service.reload()
+        usleep(20_000)
+      }
+    }
+    try sender.send(LegacyFrame.framed(3, bytes))
+    #expect(try sender.packet() == [8, 0, 0, 0, 0, 3])
   }
 }

@@ -351,7 +351,8 @@ final class BinaryProvider: ConnectionDriver {
   /// What connections are judged by was replaced, or the clock jumped.
   override func trustChanged(hasLostAuthority: Bool) {
     judgeTrust()
-    setDeadline()
+    // Not the deadline alone: if that of a pause is over by now, reading goes on.
+    connection.markDirty()
   }
 
   /// Ends the connection if its certificate is no longer valid; what came before is still decided.
