@@ -9,7 +9,7 @@ import ApusWebhooks
 import ApusWire
 import Testing
 
-@Suite("The ledger says what became of notifications for upstream")
+@Suite("The ledger has the states of notifications for upstream")
 struct RelayLedgerTests {
   private let bench: RelayBench
 
@@ -153,30 +153,6 @@ struct RelayLedgerTests {
     let counters = try #require(topicCounters(bench))
     #expect(counters.accepted == 1 && counters.pending == 0 && counters.isBalanced)
     #expect(counters[.discardedStoreFailed] == 1)
-  }
-
-  @Test("What ended while the store failed does not come back with the next start")
-  func endingsAgain() throws {
-    let store = MemoryStore()
-    let bench = try RelayBench(store: store)
-    let (bytes, text) = LegacyFrame.token(0xb8)
-    bench.script.answer(text, Self.dead)
-    bench.relay.obey(.pause, AppID(1))
-    try bench.accept(LegacyFrame.framed(1, bytes))
-    try waitFor { store.pendingCommitCount == 0 }
-    store.failNextCommits(3, with: .diskFull(path: "store", detail: "on purpose"))
-    bench.relay.obey(.resume, AppID(1))
-    try bench.drain()
-    let prefix = RelayedRecord.Key.prefix(AppID(1), .development)
-    try waitFor {
-      var count = 0
-      try store.scan(.relay, prefix: prefix.span) { _, _ in
-        count += 1
-        return true
-      }
-      return count == 0
-    }
-    #expect(try bench.feedback(count: 1).map(\.token) == [bytes])
   }
 
   // MARK: Requests that pass through
