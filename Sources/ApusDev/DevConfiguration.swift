@@ -1,5 +1,7 @@
+package import ApusDirectory
 package import ApusLog
 package import ApusLoop
+package import ApusServer
 
 /// The configuration of a development service.
 package struct DevConfiguration: Sendable {
@@ -84,6 +86,10 @@ package struct DevConfiguration: Sendable {
   package var allowedRules: Set<String> = []
   /// The password of the console and the API; nil for none, which is allowed on loopback only.
   package var password: String?
+  /// Where pushes for the topics go whose device tokens are of another service; nil if they get virtual devices.
+  package var upstream: UpstreamChange?
+  /// What sends them there.
+  package var relay: (any UpstreamRelay)?
   package var log = Log(minimumLevel: .warning)
   /// Start of the program, milliseconds of the monotonic clock.
   package var startedMonotonicMilliseconds: Int64?

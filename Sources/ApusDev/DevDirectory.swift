@@ -51,6 +51,9 @@ struct DevDirectory {
       try data.addApp(topic, team: teamID, broadcasts: true)
       topics.append(topic)
     }
+    if let upstream = configuration.upstream {
+      for topic in configuration.topics { try data.changeApp(topic, upstream: .set(upstream)) }
+    }
     // The first requested topic is used in the examples.
     self.topics = configuration.topics + topics.filter { !configuration.topics.contains($0) }
     self.team = team

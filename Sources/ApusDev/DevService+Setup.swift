@@ -41,6 +41,7 @@ extension DevService {
     server.shutdownSeconds = 2
     server.enrolment = .off
     server.log = configuration.log
+    server.relay = configuration.relay
     server.interceptor = interceptor
     server.ledgerWatcher = interceptor
     return server

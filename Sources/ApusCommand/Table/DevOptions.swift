@@ -111,7 +111,8 @@ extension Verb {
       """,
       """
       It is lenient: it accepts any well-formed device token and topic, and any readable key; an unknown token gets a \
-      new virtual device. With --strict it rejects what the real service rejects.
+      new virtual device. With --strict it rejects what the real service rejects. With --upstream, pushes for the apps \
+      of --topic to unknown tokens are recorded and forwarded to Apple, or another service.
       """,
       """
       The same address serves an API for tests: wait for a push, count, clear, change devices, inject faults, set the \

@@ -1,4 +1,4 @@
-/// The options of `apus app` about an app's upstream.
+/// The options of `apus app` and `apus dev` about an app's upstream.
 package enum UpstreamOptions {
   /// The value that removes what an option is about.
   package static let none = "none"
@@ -56,7 +56,8 @@ package enum UpstreamOptions {
     _ flag: String, _ syntax: ValueSyntax<Value>, note: String? = nil, help: String
   ) -> Option<Value> {
     Option(
-      flag, syntax, in: [Verb.app], group: .upstream, scope: .flagOnly, note: note, help: help)
+      flag, syntax, in: [Verb.app, .dev], group: .upstream, scope: .flagOnly, note: note, help: help
+    )
   }
 
   package static let all: [OptionDescription] = [

@@ -14,7 +14,7 @@ const narrow = matchMedia('(max-width: 760px)')
 const VERDICTS = [['', 'All'], ['refused', 'Rejected'], ['violations', 'Violations']]
 
 function row(line) {
-  const delivered = line.recipients > 0 || /^Delivered/.test(line.state)
+  const delivered = line.recipients > 0 || /^(Delivered|Accepted)/.test(line.state)
   const waits = /^Stored/.test(line.state)
   const facts = [
     line.type || 'no type', line.topic, line.device,

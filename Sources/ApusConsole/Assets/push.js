@@ -51,7 +51,7 @@ export function way(push) {
   const start = push.receivedMilliseconds
   const after = (state) => state.atMilliseconds >= start && `+${duration(state.atMilliseconds - start)}`
   return section('Delivery path', h('ol', { class: 'way' }, states.map((state, index) => h(
-    'li', { class: /^Discarded/.test(state.state) ? 'bad' : /^Delivered/.test(state.state) ? 'good' : '' },
+    'li', { class: /^(Discarded|Unknown)/.test(state.state) ? 'bad' : /^(Delivered|Accepted)/.test(state.state) ? 'good' : '' },
     h('span', { class: 'state' }, literal(state.state)),
     h('span', { class: 'muted' }, (index > 0 || state.atMilliseconds > start) && after(state)),
     when(state.atMilliseconds, 'exact'),

@@ -165,6 +165,7 @@ extension BinaryProvider {
       guard let token = DeviceToken(bytes: frame.bytes.span.extracting(frame.frame.token)) else {
         throw Refusal(.frame(.tokenLength(byteCount: frame.frame.token.count)))
       }
+      if try keepForUpstream(frame, token, intercepted, interception) { return }
       let admitted: AdmittedFrame?
       if interception.isLenient {
         admitted = try admitLeniently(frame, token, intercepted, interception, sender, adoption)
@@ -197,12 +198,15 @@ extension BinaryProvider {
     let notification = notification(
       admitted, frame.bytes.span.extracting(frame.frame.payload), context.ids.next())
     intercepted.id = notification.id
-    let answer = Answer(
-      worker: UInt16(context.index), connection: UInt32(connection.slot),
-      generation: connection.entry.generation, sequence: sequence)
-    if let verdict = providers.router.route(notification, answer) {
+    if let verdict = providers.router.route(notification, answer(to: sequence)) {
       finish(sequence, rejection: verdict.rejection)
     }
+  }
+
+  func answer(to sequence: UInt32) -> Answer {
+    Answer(
+      worker: UInt16(context.index), connection: UInt32(connection.slot),
+      generation: connection.entry.generation, sequence: sequence)
   }
 
   // MARK: Reporting

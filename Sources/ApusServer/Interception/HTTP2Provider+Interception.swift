@@ -283,7 +283,7 @@ extension HTTP2Provider {
       fields: RequestFields(byteCapacity: 0), directory: context.trust.directory)
   }
 
-  private func report(
+  func report(
     _ request: HTTP2Request, status: Int, _ change: (inout ProviderExchange) -> Void
   ) {
     guard let interception = intercepting, !managesChannels else { return }
@@ -294,7 +294,7 @@ extension HTTP2Provider {
   }
 
   /// The id of the answer: the request's own as the provider spelled it, or a new one.
-  private func answerID(of request: HTTP2Request, _ own: NotificationID? = nil) -> String {
+  func answerID(of request: HTTP2Request, _ own: NotificationID? = nil) -> String {
     let given =
       request.isBroadcast
       ? BroadcastAdmission.requestID(of: request.fields)

@@ -34,6 +34,7 @@ extension HTTP2Provider {
   ) throws(Refusal) {
     try Admission.examineHead(content.fields, headerListTooLarge: request.headerListTooLarge)
     let grant = try authenticateLeniently(request, content, intercepted)
+    if try relays(request, content, nil, context.trust.directory) { return }
     let head: AdmittedHead
     do throws(Refusal) {
       head = try examine(request, content, adoption)

@@ -36,6 +36,13 @@ extension Interception: ProviderInterception {
 
   func accepted(_ open: OpenRequest, of provider: HTTP2Provider) { provider.noteAccepted(open) }
 
+  func forwarded(
+    _ request: HTTP2Request, _ answer: UpstreamAnswer, _ facts: NotificationFacts,
+    of provider: HTTP2Provider
+  ) {
+    provider.noteForwarded(request, answer, facts)
+  }
+
   func accepted(
     _ request: HTTP2Request, _ id: NotificationID?, unique: NotificationID,
     of provider: HTTP2Provider

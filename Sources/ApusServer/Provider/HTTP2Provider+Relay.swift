@@ -14,8 +14,10 @@ import ApusWire
 extension HTTP2Provider {
   /// Forwards a request whose device token another service issued, if its app has an upstream. False for any other
   /// request, which is then judged as usual.
+  ///
+  /// - Parameter grant: What the credential allows; nil for everything.
   func relays(
-    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ grant: Grant,
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ grant: Grant?,
     _ directory: Directory
   ) throws(Refusal) -> Bool {
     guard !context.trust.upstreams.isEmpty, let relay = context.configuration.relay,
@@ -25,17 +27,20 @@ extension HTTP2Provider {
       content.fields, connection: sender, directory: directory,
       bodyByteCount: request.bodyByteCount, body: request.bodyBytes,
       substitute: DeviceToken(words: (0, 0, 0, 0)))
-    guard let app = head.topic?.key.app, let upstream = context.trust.upstreams[app] else {
+    guard let topic = head.topic, let upstream = context.trust.upstreams[topic.key.app] else {
       return false
     }
     let notification = try Admission.relayed(
-      head, content.fields, token: token, grant: grant, connection: sender, directory: directory,
-      body: request.bodyBytes, id: context.ids.next())
-    let seconds = relay.admit(app)
+      head, content.fields, token: token,
+      grant: grant ?? Grant(team: topic.team, scope: .team), connection: sender,
+      directory: directory, body: request.bodyBytes, id: context.ids.next())
+    let seconds = relay.admit(topic.key.app)
     if seconds == 0 {
       forward(request, notification, relay, spools: upstream.spools)
     } else {
       answer(request, notification.id, .tooManyRequests, afterSeconds: seconds)
+      interception?.rejected(
+        request, Rejection(.tooManyRequests), notification.id, of: self)
       session.release(request)
     }
     return true
@@ -82,6 +87,7 @@ extension HTTP2Provider {
       shard.noteForwarded(state, UpstreamCause(answer), facts)
     }
     guard !isClosed else { return }
+    interception?.forwarded(request, answer, facts, of: self)
     switch answer {
     case .accepted(let unique):
       let unique = Array((unique ?? "").utf8)

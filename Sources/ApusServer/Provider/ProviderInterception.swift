@@ -28,6 +28,10 @@ protocol ProviderInterception: AnyObject {
     _ request: HTTP2Request, _ rejection: Rejection, _ id: NotificationID?,
     of provider: HTTP2Provider)
   func accepted(_ open: OpenRequest, of provider: HTTP2Provider)
+  /// Upstream has answered a request, or never will.
+  func forwarded(
+    _ request: HTTP2Request, _ answer: UpstreamAnswer, _ facts: NotificationFacts,
+    of provider: HTTP2Provider)
   /// A broadcast was accepted.
   ///
   /// - Parameter id: The `apns-request-id` of the answer; nil if the provider named it.

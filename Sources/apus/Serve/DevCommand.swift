@@ -3,6 +3,7 @@ import ApusDev
 import ApusDirectory
 import ApusLoop
 import ApusModel
+import ApusRelay
 import ApusServer
 import ApusWeb
 import ApusWire
@@ -64,6 +65,9 @@ struct DevCommand {
     configuration.version = Program.version
     configuration.usesRSA = invocation.isOn(DevOptions.rsa)
     configuration.allowsLegacyTLS = invocation.isOn(DevOptions.legacyTLS)
+    configuration.upstream = try UpstreamArguments(invocation).addition()
+    // A kept directory may have an upstream of an earlier run.
+    configuration.relay = Relay(log: configuration.log)
     try setAddress(&configuration)
     try setRules(&configuration)
     return configuration
