@@ -11,7 +11,10 @@ extension Spool {
     loop.perform { [unowned self] in
       for topic in lanes.keys where apps.contains(topic.app) {
         lanes[topic]?.machine.flush()
-        if lanes[topic]?.alarm.configurationChanged() == true { sendDoubted(topic) }
+        if lanes[topic]?.alarm.configurationChanged() == true {
+          change(topic) { _ in }
+          sendDoubted(topic)
+        }
         due.insert(topic)
       }
     }

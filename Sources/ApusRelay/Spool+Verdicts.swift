@@ -85,6 +85,7 @@ extension Spool {
     switch ruling {
     case .report: return true
     case .raise:
+      change(topic) { _ in }
       host.failing(topic.app, topic.environment, "most device tokens are bad")
       log(
         .error, "upstream takes most device tokens for bad: check environment and topic",

@@ -370,7 +370,7 @@ import Synchronization
       schedule.note(.acceptances, nowMilliseconds: now)
     } else if !rows.isEmpty {
       schedule.note(.endings, nowMilliseconds: now)
-    } else if rows.ledger.hasLines {
+    } else if rows.ledger.hasLines || !changed.isEmpty {
       schedule.note(.lines, nowMilliseconds: now)
     }
     guard schedule.begin(nowMilliseconds: now, isLast: isStopping) else {

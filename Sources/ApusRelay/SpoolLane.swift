@@ -4,7 +4,9 @@ import ApusModel
 /// The notifications of one topic in the spool: which is sent when (`RelayLane`), and what is in memory of them.
 struct SpoolLane {
   var machine: RelayLane
-  var alarm = ConfigurationAlarm()
+  var alarm: ConfigurationAlarm {
+    didSet { totals.isInDoubt = alarm.isRaised }
+  }
   /// What the machine knows, by order of acceptance.
   var contents: [UInt64: SpooledNotification] = [:]
   /// Those whose tokens upstream takes for bad, while the configuration is in doubt, and its reasons.
@@ -15,6 +17,7 @@ struct SpoolLane {
   /// - Parameter totals: What the store has.
   init(_ totals: SpoolTotals) {
     self.totals = totals
+    alarm = ConfigurationAlarm(isRaised: totals.isInDoubt)
     machine = RelayLane(storedCount: totals.count)
   }
 

@@ -59,7 +59,7 @@ struct SpoolRows: ~Copyable {
   mutating func put(_ totals: SpoolTotals, of topic: RelayTopic) {
     let record = SpoolTotalsRecord(
       app: topic.app, environment: topic.environment, count: Int64(totals.count),
-      byteCount: Int64(totals.byteCount))
+      byteCount: Int64(totals.byteCount), isInDoubt: totals.isInDoubt)
     if totals.count == 0 {
       group.delete(.relay, key: record.key.span)
     } else {
@@ -179,7 +179,7 @@ struct SpoolRows: ~Copyable {
     try store.scan(.relay, prefix: prefix.span) { key, value in
       guard let record = try? SpoolTotalsRecord(key: key, value: value) else { return true }
       totals[RelayTopic(app: record.app, environment: record.environment)] = SpoolTotals(
-        count: Int(record.count), byteCount: Int(record.byteCount))
+        count: Int(record.count), byteCount: Int(record.byteCount), isInDoubt: record.isInDoubt)
       return true
     }
     return totals

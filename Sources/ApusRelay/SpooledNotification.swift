@@ -64,6 +64,8 @@ struct SpoolTotals: Sendable, Hashable {
   var count = 0
   /// Of their rows.
   var byteCount = 0
+  /// Whether the topic's `ConfigurationAlarm` is raised.
+  var isInDoubt = false
 
   mutating func add(_ byteCount: Int) {
     count += 1

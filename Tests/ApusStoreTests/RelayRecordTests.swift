@@ -288,7 +288,8 @@ struct RelayRecordTests {
   // MARK: Totals
 
   private static let totals = SpoolTotalsRecord(
-    app: AppID(0x0a0b_0c0d), environment: .development, count: 0x0102, byteCount: 0x0304_0506)
+    app: AppID(0x0a0b_0c0d), environment: .development, count: 0x0102, byteCount: 0x0304_0506,
+    isInDoubt: true)
   private static let totalsKey = hex(
     """
     04  # totals
@@ -297,9 +298,10 @@ struct RelayRecordTests {
     """)
   private static let totalsValue = hex(
     """
-    01  # version
+    02  # version
     00 00 00 00 00 00 01 02  # notifications
     00 00 00 00 03 04 05 06  # bytes
+    01  # in doubt
     """)
 
   @Test("Totals are written according to the layout, and read back")
@@ -312,11 +314,20 @@ struct RelayRecordTests {
         == Self.totals)
   }
 
+  @Test("Totals of version 1 do not say whether the tokens are in doubt")
+  func spoolTotalsOfVersion1() throws {
+    let value = [1] + Self.totalsValue.dropFirst().dropLast()
+    var expected = Self.totals
+    expected.isInDoubt = false
+    #expect(try SpoolTotalsRecord(key: Self.totalsKey.span, value: value.span) == expected)
+  }
+
   @Test("Malformed totals are rejected")
   func malformedTotals() {
     let (key, value) = (Self.totalsKey, Self.totalsValue)
     for value in [
-      changed(value, 0, 2), changed(value, 1, 0x80), changed(value, 9, 0x80), value + [0],
+      changed(value, 0, 3), changed(value, 0, 1), changed(value, 1, 0x80), changed(value, 9, 0x80),
+      changed(value, 17, 2), value + [0],
       Array(value.dropLast()),
     ] {
       #expect(throws: RecordError.self) {
