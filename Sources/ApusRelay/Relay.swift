@@ -16,6 +16,8 @@ package final class Relay: UpstreamRelay {
     /// The bundle ids of all apps, which upstreams may rename.
     var bundleIDs: [AppID: [UInt8]] = [:]
     var clients: [UpstreamAccount: Client] = [:]
+    /// What was found since the trust data changed: a look for the client compares the whole credential.
+    var routes: [RelayTopic: Route] = [:]
     /// Accounts whose client cannot be made; they are not tried again before the trust data changes.
     var unusable: Set<UpstreamAccount> = []
     var isStopped = false
@@ -64,6 +66,7 @@ package final class Relay: UpstreamRelay {
         state.bundleIDs[app.id] = app.bundleID
       }
       state.unusable = []
+      state.routes = [:]
       let accounts = Set(trust.upstreams.values.flatMap(UpstreamAccount.all))
       let unused = state.clients.filter { !accounts.contains($0.key) }
       for account in unused.keys { state.clients[account] = nil }
@@ -87,10 +90,10 @@ package final class Relay: UpstreamRelay {
     _ notification: RelayedNotification, _ done: @escaping @Sendable (UpstreamAnswer) -> Void
   ) {
     if let simulation { return simulation.sending(notification, done) }
-    guard let route = route(notification.topic.app, notification.environment) else {
+    let topic = RelayTopic(notification)
+    guard let route = route(topic) else {
       return done(.unknown(mayHaveArrived: false))
     }
-    let topic = RelayTopic(notification)
     let began = EventLoop.monotonicMilliseconds()
     route.client.relay(notification, to: route.bundleID) { [weak self, log, answers] answer in
       let passed = EventLoop.monotonicMilliseconds() - began
@@ -118,16 +121,19 @@ package final class Relay: UpstreamRelay {
     var bundleID: [UInt8]
   }
 
-  private func route(_ app: AppID, _ environment: Environment) -> Route? {
+  private func route(_ topic: RelayTopic) -> Route? {
     state.withLock { state in
-      guard !state.isStopped, let upstream = state.upstreams[app],
-        let bundleID = upstream.bundleID.map({ Array($0.utf8) }) ?? state.bundleIDs[app]
+      if let route = state.routes[topic] { return route }
+      guard !state.isStopped, let upstream = state.upstreams[topic.app],
+        let bundleID = upstream.bundleID.map({ Array($0.utf8) }) ?? state.bundleIDs[topic.app]
       else { return nil }
-      let account = UpstreamAccount(upstream, environment)
+      let account = UpstreamAccount(upstream, topic.environment)
       guard let client = state.clients[account]?.client ?? makeClient(account, &state) else {
         return nil
       }
-      return Route(client: client, account: account, bundleID: bundleID)
+      let route = Route(client: client, account: account, bundleID: bundleID)
+      state.routes[topic] = route
+      return route
     }
   }
 
@@ -220,6 +226,7 @@ package final class Relay: UpstreamRelay {
     running.withLock { $0.take() }?.spool?.stop()
     let clients = state.withLock { state in
       state.isStopped = true
+      state.routes = [:]
       defer { state.clients = [:] }
       return Array(state.clients.values)
     }

@@ -167,7 +167,8 @@ package struct RelayLane: Sendable {
   ///
   /// - Parameter entropy: Spreads attempts that would otherwise come at once.
   package mutating func answered(
-    _ order: UInt64, _ verdict: UpstreamVerdict?, nowMilliseconds now: UInt64, entropy: UInt64
+    _ order: UInt64, _ verdict: UpstreamVerdict?, nowMilliseconds now: UInt64,
+    entropy: @autoclosure () -> UInt64
   ) -> Ending {
     openCount -= 1
     switch verdict {
@@ -179,16 +180,16 @@ package struct RelayLane: Sendable {
       attempts[order] = nil
       return .finished
     case .misconfigured:
-      hold(.misconfigured, now, afterSeconds: nil, entropy)
+      hold(.misconfigured, now, afterSeconds: nil, entropy())
     case .later(let seconds, isForAll: true):
-      hold(.busy, now, afterSeconds: seconds, entropy)
+      hold(.busy, now, afterSeconds: seconds, entropy())
     case .again(mayDuplicate: false):
-      hold(.busy, now, afterSeconds: nil, entropy)
+      hold(.busy, now, afterSeconds: nil, entropy())
     case .later(let seconds, isForAll: false):
-      retry(order, now, afterSeconds: seconds, entropy)
+      retry(order, now, afterSeconds: seconds, entropy())
       return .again
     case .again(mayDuplicate: true):
-      retry(order, now, afterSeconds: nil, entropy)
+      retry(order, now, afterSeconds: nil, entropy())
       return .again
     }
     // Held with all others, and first among them afterwards.
