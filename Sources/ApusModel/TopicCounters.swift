@@ -107,15 +107,21 @@ public struct TopicCounters: Sendable, Hashable {
   /// Counts everything that is pending as ended in that state.
   package mutating func endPending(_ state: DeliveryState) {
     for offset in 0..<Self.stateStride {
-      var open: UInt64 = 0
-      for state in DeliveryState.allCases {
-        let number = cells[Int(state.rawValue) * Self.stateStride + offset]
-        if state == .received { open &+= number } else if state.isTerminal { open &-= number }
-      }
-      cells[Int(state.rawValue) * Self.stateStride + offset] &+= open
+      cells[Int(state.rawValue) * Self.stateStride + offset] &+= UInt64(
+        bitPattern: open(at: offset))
       unstored[offset] = 0
     }
     pending = 0
+  }
+
+  /// Accepted less ended ones of one push type and priority; see `offset`.
+  package func open(at offset: Int) -> Int64 {
+    var open: UInt64 = 0
+    for state in DeliveryState.allCases {
+      let number = cells[Int(state.rawValue) * Self.stateStride + offset]
+      if state == .received { open &+= number } else if state.isTerminal { open &-= number }
+    }
+    return Int64(bitPattern: open)
   }
 
   /// Adds another worker's part of the same topic.

@@ -358,9 +358,9 @@ import Synchronization
   // MARK: Writing
 
   private func gatherLines() {
-    let lines = rows.gatherLines(nowMilliseconds: loop.wallMilliseconds)
+    let lines = rows.ledger.gather(nowMilliseconds: loop.wallMilliseconds)
     if !lines.isEmpty { host.noted(lines) }
-    let lost = rows.takeLostLines()
+    let lost = rows.ledger.takeLostLines()
     guard lost > 0 else { return }
     log(.error, "ledger lines lost while the store fails", .number("lines", Int64(lost)))
   }

@@ -8,7 +8,7 @@ import ApusWire
 struct SpoolRows: ~Copyable {
   private let store: any DurableStore
   private var group: WriteGroup
-  private(set) var ledger: RelayLedger
+  var ledger: RelayLedger
   /// What the group changes besides new rows: after a failure it is written again.
   private var endings: [Ending] = []
   /// The same of the group that is being written.
@@ -127,14 +127,6 @@ struct SpoolRows: ~Copyable {
   ) {
     ledger.record(state, causeCode: causeCode, spooled.facts(order))
   }
-
-  /// The lines since the last call; they are not in the ledger yet.
-  mutating func gatherLines(nowMilliseconds now: Int64) -> [LedgerEvent] {
-    ledger.gather(nowMilliseconds: now)
-  }
-
-  /// Lines lost since the last call because the store fails.
-  mutating func takeLostLines() -> Int { ledger.takeLostLines() }
 
   // MARK: Reading
 

@@ -36,9 +36,7 @@ struct RunningService: AdministeredService, GroupPushing {
   func topicCounters() -> [TopicCounters] {
     let counters = workers.flatMap { worker in worker.ask { $0.devices.counters() } }
     guard let relay = configuration.relay else { return counters.added() }
-    let found = Monitor<[TopicCounters]?>(nil)
-    relay.reportCounters { counters in found.notify { $0 = counters } }
-    return (counters + found.take()).added()
+    return (counters + Self.wait { relay.reportCounters($0) }).added()
   }
 
   func rejections() -> [Reason: UInt64] {
@@ -75,8 +73,15 @@ struct RunningService: AdministeredService, GroupPushing {
 
   func relayFigures() -> [RelayFigures] {
     guard let relay = configuration.relay else { return [] }
-    let found = Monitor<[RelayFigures]?>(nil)
-    relay.report { figures in found.notify { $0 = figures } }
+    return Self.wait { relay.report($0) }
+  }
+
+  /// What `begin` passes to its argument, on whichever thread.
+  private static func wait<Value: Sendable>(
+    _ begin: (@escaping @Sendable (Value) -> Void) -> Void
+  ) -> Value {
+    let found = Monitor<Value?>(nil)
+    begin { value in found.notify { $0 = value } }
     return found.take()
   }
 

@@ -223,14 +223,11 @@ package struct DeliveryCounters {
     rows[row].pending += counters.pending
     for offset in 0..<TopicCounters.stateStride {
       // Stored is accepted minus ended, without what was only in memory.
-      var kept = 0 &- counters.unstored[offset]
-      for state in DeliveryState.allCases {
-        let cell = Int(state.rawValue) * TopicCounters.stateStride + offset
-        let number = counters.cells[cell]
-        cells[row * TopicCounters.cellCount + cell] &+= number
-        if state == .received { kept &+= number } else if state.isTerminal { kept &-= number }
-      }
-      stored[row * TopicCounters.stateStride + offset] &+= Int64(bitPattern: kept)
+      stored[row * TopicCounters.stateStride + offset] &+=
+        counters.open(at: offset) &- Int64(bitPattern: counters.unstored[offset])
+    }
+    for cell in counters.cells.indices {
+      cells[row * TopicCounters.cellCount + cell] &+= counters.cells[cell]
     }
   }
 

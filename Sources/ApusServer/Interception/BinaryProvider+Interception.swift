@@ -203,12 +203,6 @@ extension BinaryProvider {
     }
   }
 
-  func answer(to sequence: UInt32) -> Answer {
-    Answer(
-      worker: UInt16(context.index), connection: UInt32(connection.slot),
-      generation: connection.entry.generation, sequence: sequence)
-  }
-
   // MARK: Reporting
 
   /// Reports the decision on a frame.

@@ -186,10 +186,12 @@ final class BinaryProvider: ConnectionDriver {
   }
 
   /// Where the decision about the next frame is to go.
-  var nextAnswer: Answer {
+  var nextAnswer: Answer { answer(to: machine.nextSequence) }
+
+  func answer(to sequence: UInt32) -> Answer {
     Answer(
       worker: UInt16(context.index), connection: UInt32(connection.slot),
-      generation: connection.entry.generation, sequence: machine.nextSequence)
+      generation: connection.entry.generation, sequence: sequence)
   }
 
   private func decide(_ outcome: Outcome, of frame: BinaryFrame, nowSeconds: Int64) {

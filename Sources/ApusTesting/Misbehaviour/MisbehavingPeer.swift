@@ -139,7 +139,7 @@ package struct MisbehavingPeer: Sendable {
       input.removeFirst(HTTP2Frame.preface.count)
       hasPreface = true
     }
-    while !isEnding, let frame = nextFrame() { take(frame) }
+    while !isEnding, let frame = HTTP2Frame(takingFrom: &input) { take(frame) }
   }
 
   /// Takes the output.
@@ -147,18 +147,6 @@ package struct MisbehavingPeer: Sendable {
     var taken: [UInt8] = []
     swap(&taken, &output)
     return taken
-  }
-
-  private mutating func nextFrame() -> HTTP2Frame? {
-    guard input.count >= HTTP2Frame.headerBytes else { return nil }
-    let count = Int(input[0]) << 16 | Int(input[1]) << 8 | Int(input[2])
-    guard input.count >= HTTP2Frame.headerBytes + count else { return nil }
-    let stream = input[5..<9].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
-    let frame = HTTP2Frame(
-      input[3], flags: input[4], stream: stream,
-      Array(input[HTTP2Frame.headerBytes..<HTTP2Frame.headerBytes + count]))
-    input.removeFirst(HTTP2Frame.headerBytes + count)
-    return frame
   }
 
   private mutating func take(_ frame: HTTP2Frame) {

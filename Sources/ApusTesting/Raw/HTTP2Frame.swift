@@ -147,3 +147,17 @@ package func bigEndian<Integer: FixedWidthInteger>(_ value: Integer) -> [UInt8] 
     UInt8(truncatingIfNeeded: value >> Integer($0))
   }
 }
+
+extension HTTP2Frame {
+  /// Takes the first frame from received bytes; nil if it is not complete.
+  init?(takingFrom input: inout [UInt8]) {
+    guard input.count >= Self.headerBytes else { return nil }
+    let count = Int(input[0]) << 16 | Int(input[1]) << 8 | Int(input[2])
+    guard input.count >= Self.headerBytes + count else { return nil }
+    let stream = input[5..<9].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+    self.init(
+      input[3], flags: input[4], stream: stream,
+      Array(input[Self.headerBytes..<Self.headerBytes + count]))
+    input.removeFirst(Self.headerBytes + count)
+  }
+}
