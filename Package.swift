@@ -51,6 +51,8 @@ let package = Package(
     .target(name: "CAgent"),
     // Loads libcurl when it is needed, so that no product links it.
     .target(name: "CCurl"),
+    // Likewise libpq, for a store that is a database.
+    .target(name: "CPostgres"),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
     // What the store's engine offers only in C++: a logger of ours, and leaving out a table that is lost.
     .target(name: "CEngineLog"),
@@ -72,7 +74,12 @@ let package = Package(
     // L3: effects.
     layer("ApusThread"),
     layer("ApusLoop", ["CUV"]),
-    layer("ApusStore", ["ApusModel", "ApusWire", "ApusThread", "CRocksDB", "CEngineLog"]),
+    layer(
+      "ApusStore",
+      [
+        "ApusModel", "ApusWire", "ApusThread", "ApusEmbedded", "CRocksDB", "CEngineLog",
+        "CPostgres",
+      ], exclude: ["Postgres/postgresql.sql"]),
     layer("ApusWeb", ["ApusThread", "CMicroHTTPD", "CCurl"]),
     layer("ApusConsole", ["ApusEmbedded"], exclude: ["Assets"]),
     layer("ApusLog", ["ApusModel", "ApusLoop"]),
@@ -179,6 +186,9 @@ let package = Package(
       name: "DiskFaults", dependencies: ["CDiskFaults"], path: "Tests/DiskFaults",
       swiftSettings: common),
 
+    // A database server of the tests' own.
+    .target(name: "PostgresServer", path: "Tests/PostgresServer", swiftSettings: common),
+
     // The reference implementation of HTTP/2, for tests.
     .systemLibrary(
       name: "CNGHTTP2", path: "Tests/CNGHTTP2", pkgConfig: "libnghttp2",
@@ -224,7 +234,9 @@ let package = Package(
         "ApusDirectory", "ApusRandom", "ApusEnrolment", "ApusServer", "ApusTesting", "ApusModel",
         "ApusCore", "ApusLoop", "ApusStore", "ApusTrust", "ApusWire", "DiskFaults",
       ]),
-    tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults"]),
+    tests(
+      "ApusStoreTests",
+      ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults", "PostgresServer"]),
     .testTarget(
       name: "BenchmarkTests", dependencies: ["UnittestRunner"],
       exclude: ["tools_tests.py", "runner_tests.py"], swiftSettings: common),
@@ -240,7 +252,7 @@ let package = Package(
         "ApusRandom",
       ]),
     .testTarget(
-      name: "InteropTests", dependencies: ["apus", "apus-bench"],
+      name: "InteropTests", dependencies: ["apus", "apus-bench", "PostgresServer"],
       exclude: [
         "Senders", "haproxy.py", "serve.py", "requirements.txt", "requirements-python2.txt",
       ], swiftSettings: common),

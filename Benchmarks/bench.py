@@ -26,7 +26,7 @@ import rows
 from harness import check, say
 
 NAMES = ["ingest", "binary", "delivery", "broadcast", "latency", "idle", "storm", "stop", "growth", "bad-input",
-         "store", "trust", "client", "relay", "start-up", "page", "hours"]
+         "store", "trust", "client", "relay", "cluster", "start-up", "page", "hours"]
 # Run only if they are named.
 LONG = ["hours"]
 

@@ -21,7 +21,7 @@ depends=$(scripts/depends.sh "${packages[0]}" | sed 's/systemd,//')
 base=$work/base-$(sha256sum <<<"$depends" | head -c 12).tar
 if [ ! -s "$base" ]; then
   rm -f "$work"/base-*.tar
-  mmdebstrap --quiet --variant=essential --include="$depends,ca-certificates,tzdata" \
+  mmdebstrap --quiet --variant=essential --include="$depends,libpq5,ca-certificates,tzdata" \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/info/*' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' bookworm "$base.new"
   mv "$base.new" "$base"

@@ -21,6 +21,7 @@ build_packages=(
   "libsystemd-dev:the agent's way to the session bus and the journal"
   "libmicrohttpd-dev:the administration's HTTP server"
   "libcurl4-openssl-dev:the commands' way to a service elsewhere"
+  "libpq-dev:the store in a PostgreSQL database"
   "pkg-config:how the build finds those libraries"
   "make:runs the Makefile"
   "curl:speaks HTTP/2 to the service in 'make run'"
@@ -34,6 +35,7 @@ test_packages=(
   "nghttp2-server:nghttpd, which the client sends to"
   "nginx-light:likewise (Debian starts it on port 80)"
   "nodejs:likewise"
+  "postgresql-15:the database of the store's tests (Debian starts it on port 5432; nothing here uses that one)"
   "python3:runs the third-party APNs clients of the interoperability tests"
   "python3-venv:keeps those clients out of the system's Python"
   "ruby:runs the device client in Ruby"
@@ -86,6 +88,8 @@ certbot_packages=(
 )
 bench_packages=(
   "${allocations_packages[@]}"
+  "libpq-dev:the yardstick of the store in PostgreSQL"
+  "postgresql-15:its servers (Debian starts one on port 5432; nothing here uses that one)"
   "mosquitto:the yardstick of devices (Debian starts it on port 1883 as well; nothing here uses that one)"
   "mosquitto-clients:check that the load for it speaks MQTT"
 )
@@ -142,12 +146,12 @@ as_root() {
 # Without apt there is nothing to install with; a machine that has the libraries all the same may go on.
 without_apt() {
   local module absent=()
-  for module in openssl libuv rocksdb libmicrohttpd libcurl libsystemd; do
+  for module in openssl libuv rocksdb libmicrohttpd libcurl libpq libsystemd; do
     pkg-config --exists "$module" 2>/dev/null || absent+=("$module")
   done
   [ ${#absent[@]} = 0 ] || die \
     "this is not a Debian system (no dpkg-query and apt-get), and pkg-config does not find: ${absent[*]}" \
-    "Install the development packages of OpenSSL 3, libuv, RocksDB, libmicrohttpd, libcurl and libsystemd in" \
+    "Install the development packages of OpenSSL 3, libuv, RocksDB, libmicrohttpd, libcurl, libpq and libsystemd in" \
     "your system's own way, or use Debian 12, for which this script does it."
 }
 

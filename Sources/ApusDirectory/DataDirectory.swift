@@ -41,7 +41,9 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// backup.lock               held while a backup is made
 /// restoring/                what a restore is about to put into the directory
 /// replaced-SECONDS/         what the directory had before a restore
-/// store.made                marks that the directory has had a store
+/// store.made                marks that the directory has had a store, and names the database if that is one
+/// store.url                 the address of that database
+/// journal/                  what the service has not written to that database yet
 /// crls.made                 marks that the directory has had the folder of revocation lists
 /// ```
 package struct DataDirectory: Sendable {

@@ -21,4 +21,7 @@ package struct EmbeddedFile: Sendable {
 
   /// The OpenAPI description of the API of `apus dev`.
   package static let devAPI = unsafe EmbeddedFile(embedded_dev_api)
+
+  /// The tables and statements of the store in PostgreSQL.
+  package static let postgresql = unsafe EmbeddedFile(embedded_postgresql)
 }

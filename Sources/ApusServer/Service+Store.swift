@@ -25,6 +25,26 @@ extension Service {
     _ configuration: ServerConfiguration, _ directory: DataDirectory
   ) throws -> any DurableStore {
     guard !configuration.isEphemeral else { return MemoryStore() }
+    switch try configuration.store ?? directory.storePlace() {
+    case .database(let address): return try openDatabase(address, configuration, directory)
+    case .embedded, nil: return try openEmbedded(configuration, directory)
+    }
+  }
+
+  private static func openDatabase(
+    _ address: PostgresAddress, _ configuration: ServerConfiguration, _ directory: DataDirectory
+  ) throws -> PostgresStore {
+    var options = PostgresOptions()
+    options.allowsSingleServer = configuration.allowsSingleDatabase
+    let log = configuration.log
+    options.onThreadStart = { Scheduling.preferShortSlices() }
+    options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
+    return try directory.openDatabase(address, options)
+  }
+
+  private static func openEmbedded(
+    _ configuration: ServerConfiguration, _ directory: DataDirectory
+  ) throws -> RocksStore {
     directory.removeInterruptedBackup()
     var options = RocksOptions()
     let log = configuration.log
@@ -63,13 +83,16 @@ extension Service {
     }
   }
 
-  /// The journals in the store's folder. Without one the service runs on, and its ledger has gaps after a crash.
+  /// The journals, beside the embedded store or in a folder of their own. Without one the service runs on, and its
+  /// ledger has gaps after a crash.
   static func journals(
     _ configuration: ServerConfiguration, _ directory: DataDirectory, workers: Int
   ) -> LedgerJournals {
     guard !configuration.isEphemeral else { return LedgerJournals() }
+    let folder = directory.isInDatabase ? directory.journalPath : directory.storePath
+    if directory.isInDatabase { try? Files.makeDirectory(folder) }
     return LedgerJournals(
-      in: directory.storePath, workers: configuration.ledger == .off ? 0 : workers
+      in: folder, workers: configuration.ledger == .off ? 0 : workers
     ) { fault in
       configuration.log(
         .warning, "no ledger journal: a crash would lose the last second of the ledger",

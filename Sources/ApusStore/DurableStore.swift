@@ -1,4 +1,5 @@
 package import ApusModel
+import ApusThread
 
 /// Reads the store's tables. Reads may come from any thread and see everything committed before.
 package protocol StoreReader: AnyObject, Sendable {
@@ -9,7 +10,8 @@ package protocol StoreReader: AnyObject, Sendable {
   func get(_ family: StoreFamily, key: Span<UInt8>, once: Bool) throws(StoreError) -> [UInt8]?
 
   /// Visits the rows whose keys begin with `prefix` and do not precede `start`, in the byte order of their keys, as of
-  /// the call, until `visit` returns false. The spans are valid only during the visit. `visit` may use the store.
+  /// the call, until `visit` returns false. The spans are valid only during the visit. `visit` may use the store. A
+  /// database shows many rows in parts, each as of its own reading.
   ///
   /// Rows before `start` cost nothing, so a long run of rows can be read in pages.
   func scan(
@@ -23,6 +25,12 @@ package protocol StoreReader: AnyObject, Sendable {
     of devices: [DeviceID],
     _ visit: (_ device: Int, _ key: Span<UInt8>, _ value: Span<UInt8>) -> Void
   ) throws(StoreError)
+}
+
+/// Reads a store that another process may be writing to.
+package protocol StoreFollower: StoreReader {
+  /// Reads what was written since.
+  func catchUp() throws(StoreError)
 }
 
 /// The store of the service: tables of bytes, written in groups.
@@ -104,6 +112,15 @@ extension DurableStore {
     var full = makeGroup()
     swap(&full, &group)
     commit(full, completion: completion)
+  }
+}
+
+extension DurableStore {
+  /// Commits `group`, waits until it is written, and leaves it empty. Not to be called from a completion.
+  package func write(_ group: inout WriteGroup) throws(StoreError) {
+    let outcome = Monitor<StoreError??>(nil)
+    commit(renewing: &group) { error in outcome.notify { $0 = .some(error) } }
+    if let error = outcome.take() { throw error }
   }
 }
 

@@ -1,5 +1,4 @@
 import ApusModel
-import ApusThread
 
 /// How far a store has counted what must never come twice.
 package struct CountedNumbers: Sendable, Hashable {
@@ -60,7 +59,7 @@ package enum RestoredNumbers {
       put(row.counters, into: &group)
     }
     guard !keepsTokens else {
-      try write(&group, to: store)
+      try store.write(&group)
       return 0
     }
     var count = 0
@@ -69,12 +68,12 @@ package enum RestoredNumbers {
       do throws(StoreError) {
         count += try endTokens(
           key, value, first: numbers.firstGeneration, nowMilliseconds, &group)
-        if group.count >= rowsInGroup { try write(&group, to: store) }
+        if group.count >= rowsInGroup { try store.write(&group) }
       } catch { failure = error }
       return failure == nil
     }
     if let failure { throw failure }
-    try write(&group, to: store)
+    try store.write(&group)
     return count
   }
 
@@ -106,14 +105,5 @@ package enum RestoredNumbers {
     record.encode(into: &bytes)
     group.put(.devices, key: key, value: bytes.span)
     return count
-  }
-
-  /// Writes the group and empties it.
-  private static func write(
-    _ group: inout WriteGroup, to store: any DurableStore
-  ) throws(StoreError) {
-    let outcome = Monitor<StoreError??>(nil)
-    store.commit(renewing: &group) { error in outcome.notify { $0 = .some(error) } }
-    if let error = outcome.take() { throw error }
   }
 }

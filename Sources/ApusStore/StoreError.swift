@@ -25,6 +25,16 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   case corrupted(path: String, detail: String)
   /// Any other failure of the disk or of the operating system.
   case inputOutput(path: String, detail: String)
+  /// The database failed or is not reached.
+  case database(place: String, detail: String)
+  /// The database cannot be used as it is set up.
+  case unsuitableDatabase(place: String, detail: String)
+  /// Another process uses the database.
+  case inUse(place: String, detail: String)
+  /// Another process took the database over, and this one writes nothing any more.
+  case takenOver(place: String, holder: String)
+  /// The database lacks groups that it had acknowledged: an old copy of it was made the server.
+  case wentBack(place: String, expected: Int64, found: Int64)
   /// The store is recovering from a fault. Nothing was written; a retry may succeed.
   case unavailable
   /// More bytes wait to be written than `maximumPendingBytes` allows. Nothing was written.
@@ -35,9 +45,10 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Whether the store tried to write, so that it is unknown what it kept.
   package var isInDoubt: Bool {
     switch self {
-    case .unavailable, .overloaded, .closed: false
+    case .unavailable, .overloaded, .closed, .takenOver: false
     case .locked, .newerVersion, .olderVersion, .notAStore, .notADirectory, .missing,
-      .replaced, .noPermission, .readOnly, .diskFull, .corrupted, .inputOutput:
+      .replaced, .noPermission, .readOnly, .diskFull, .corrupted, .inputOutput, .database,
+      .unsuitableDatabase, .inUse, .wentBack:
       true
     }
   }
@@ -86,6 +97,18 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         + "backup or start with an empty directory"
     case .inputOutput(let path, let detail):
       "reading or writing the store \(path) failed (\(detail)): check the disk and the system's log"
+    case .database(let place, let detail):
+      "the database \(place) failed (\(detail)): check its servers and the network to them"
+    case .unsuitableDatabase(let place, let detail):
+      "the database \(place) cannot be used: \(detail)"
+    case .inUse(let place, let detail):
+      "the database \(place) is in use (\(detail)): stop that process, or give this one another database"
+    case .takenOver(let place, let holder):
+      "the database \(place) was taken over by another process (\(holder)): this one writes nothing any more; stop one "
+        + "of the two"
+    case .wentBack(let place, let expected, let found):
+      "the database \(place) lacks writes that it had acknowledged (group \(found) instead of \(expected)): an old "
+        + "copy or a standby that was behind has become the server; bring the right one back and restart the service"
     case .unavailable:
       "the store is recovering from a fault and accepts no writes: try again later"
     case .overloaded(let pendingBytes, let maximumPendingBytes):

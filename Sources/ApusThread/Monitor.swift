@@ -88,3 +88,10 @@ package func monotonicMilliseconds() -> Int64 {
   unsafe clock_gettime(CLOCK_MONOTONIC, &now)
   return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
 }
+
+/// Blocks the calling thread.
+package func pause(milliseconds: Int64) {
+  let end = monotonicMilliseconds() + milliseconds
+  var until = timespec(tv_sec: Int(end / 1000), tv_nsec: Int(end % 1000) * 1_000_000)
+  while unsafe clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nil) == EINTR {}
+}

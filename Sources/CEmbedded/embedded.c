@@ -252,3 +252,9 @@ static const unsigned char dev_api[] = {
 };
 
 const embedded_file embedded_dev_api = FILE_OF("openapi.json", dev_api);
+
+static const unsigned char postgresql_sql[] = {
+#embed "../ApusStore/Postgres/postgresql.sql"
+};
+
+const embedded_file embedded_postgresql = FILE_OF("postgresql.sql", postgresql_sql);

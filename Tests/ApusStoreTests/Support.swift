@@ -1,5 +1,6 @@
 import ApusStore
 import Foundation
+import PostgresServer
 import Synchronization
 
 /// Commits what `build` writes and waits for the answer.
@@ -53,6 +54,13 @@ final class Scratch: Sendable {
 
   deinit { try? FileManager.default.removeItem(atPath: root) }
 
+  /// A database of the test's own.
+  func database() throws -> PostgresAddress {
+    try PostgresAddress(PostgresServer.shared.address(of: databaseName))
+  }
+
+  var databaseName: String { String(root.suffix(36)).lowercased() }
+
   /// Each file in the store by name, with its content.
   func files() throws -> [String: Data] {
     var files: [String: Data] = [:]
@@ -89,16 +97,28 @@ final class Scratch: Sendable {
   }
 }
 
-/// The two stores, to which the same tests apply.
+/// The stores, to which the same tests apply.
 enum Engine: String, CaseIterable, Sendable {
   case rocks
   case memory
+  case postgres
 
   func make(in scratch: Scratch) throws -> any DurableStore {
     switch self {
     case .rocks: try RocksStore(path: scratch.path)
     case .memory: MemoryStore()
+    case .postgres: try PostgresStore(scratch.database(), .forTests)
     }
+  }
+}
+
+extension PostgresOptions {
+  /// For a server without a standby.
+  static var forTests: PostgresOptions {
+    var options = PostgresOptions()
+    options.allowsSingleServer = true
+    options.readers = 2
+    return options
   }
 }
 

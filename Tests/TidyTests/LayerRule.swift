@@ -31,6 +31,7 @@ enum LayerRule {
     "CEmbedded": Layer(),
     "CMicroHTTPD": Layer(),
     "CCurl": Layer(),
+    "CPostgres": Layer(),
     "CSystemd": Layer(),
     "CAgent": Layer(),
     "CShims": Layer(own: ["COpenSSL"]),
@@ -52,8 +53,10 @@ enum LayerRule {
     "ApusThread": Layer(system: effects, mayBeUnsafe: true),
     "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
     "ApusStore": Layer(
-      own: ["ApusModel", "ApusWire", "ApusThread", "CRocksDB", "CEngineLog"], system: effects,
-      mayBeUnsafe: true),
+      own: [
+        "ApusModel", "ApusWire", "ApusThread", "ApusEmbedded", "CRocksDB", "CEngineLog",
+        "CPostgres",
+      ], system: effects, mayBeUnsafe: true),
     "ApusWeb": Layer(
       own: ["ApusThread", "CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
     "ApusConsole": Layer(own: ["ApusEmbedded"]),

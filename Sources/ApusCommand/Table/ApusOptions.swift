@@ -356,6 +356,7 @@ package enum ApusOptions {
       ledgerDays.description, ledgerMegabytes.description, deviceCacheMegabytes.description,
       memoryMegabytes.description, webhookMegabytes.description, relayMegabytes.description,
       relayHours.description, storeCacheMegabytes.description,
+      StoreOptions.store.description, StoreOptions.singleDatabase.description,
       ephemeral.description,
       EnrolmentOptions.enrolment.description, EnrolmentOptions.deviceDays.description,
       shutdown.description,

@@ -276,7 +276,8 @@ package enum BenchOptions {
     group: .load, scope: .flagOnly, default: "0", help: "The number of the first device.")
   package static let store = Option(
     "--store", .directory, in: [BenchVerb.engine], group: .load, scope: .flagOnly,
-    isRequired: true, help: "The store; created if it does not exist.")
+    isRequired: true,
+    help: "The store, created if it does not exist, or the address of a PostgreSQL database.")
   package static let notifications = Option(
     "--notifications", .integer("N", 0...4_000_000_000), in: [BenchVerb.engine], group: .load,
     scope: .flagOnly, isRequired: true, help: "Number of notifications, to the devices in turn.")

@@ -92,7 +92,7 @@ extension Verb {
     ])
 
   static let storeDescription = CommandDescription(
-    name: "store", summary: "check the store of notifications, or repair it with loss",
+    name: "store", summary: "check the store of notifications, repair it with loss, or move it",
     details: [
       """
       Opens the store while the service does not run, and counts the notifications in it. The service does not start \
@@ -104,9 +104,16 @@ extension Verb {
       out what cannot be read, and prints the engine's messages. If nothing can be read, or the store is missing, the \
       next start makes a new one: devices then ask for new tokens, and providers get 410 for the old ones.
       """,
-    ],
+      """
+      `copy FROM TO` moves everything that the service stores between the store in the data directory, which is called \
+      `embedded`, and a PostgreSQL database, in either direction. It compares what it has copied, and only then does \
+      the data directory use TO. FROM is kept, and no service uses it again. `schema` prints the tables and \
+      statements for PostgreSQL.
+      """,
+    ], operands: "[copy FROM TO | schema]", operandCount: 0...3, operandWords: ["copy", "schema"],
     examples: [
       ("Check the store", "apus store"),
       ("Continue without what cannot be read", "apus store --accept-loss"),
+      ("Move to a database", "apus store copy embedded postgresql://apus@db1,db2/apus"),
     ])
 }

@@ -20,6 +20,7 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   /// Its name or its tags changed.
   case deviceLabelled = "device.labelled"
   case storeLossAccepted = "store.loss-accepted"
+  case storeCopied = "store.copied"
   case backupMade = "backup.made"
   case backupRestored = "backup.restored"
   case administratorAdded = "administrator.added"

@@ -11,7 +11,7 @@ package final class LedgerLog {
   /// Whether an app has an upstream, whose device tokens are in the ledger as well.
   package let hasUpstreams: Bool
   private let following: StoreFollowing
-  private var follower: RocksFollower { following.store }
+  private var follower: any StoreFollower { following.store }
   private var position = LedgerPosition()
 
   /// - Throws: Why the directory or its store cannot be read, for the operator.
@@ -20,12 +20,12 @@ package final class LedgerLog {
     directory = trust.directory
     sealer = TokenSealer(trust.sealingKeys)
     hasUpstreams = !trust.upstreams.isEmpty
-    guard Files.exists(data.storePath) else {
+    guard try data.storePlace() != nil else {
       throw DirectoryProblem(
         "\(data.path) has no ledger: no service has run there, or only one that stored nothing "
           + "(--ephemeral)")
     }
-    following = try StoreFollowing(data.storePath)
+    following = try data.followStore()
   }
 
   // MARK: Names

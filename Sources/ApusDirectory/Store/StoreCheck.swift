@@ -5,6 +5,7 @@ import ApusStore
 package enum StoreCheck {
   /// - Returns: What was found about the store of a directory without a running service.
   package static func findings(_ directory: DataDirectory) -> [DirectoryFinding] {
+    if directory.isInDatabase { return databaseFindings(directory) }
     guard directory.hasStore else {
       guard directory.lacksItsStore else {
         return [DirectoryFinding("store", .good, "no service has stored anything here yet")]
@@ -33,6 +34,13 @@ package enum StoreCheck {
     }
   }
 
+  /// A service may be running: the database keeps its tables apart from readers.
+  private static func databaseFindings(_ directory: DataDirectory) -> [DirectoryFinding] {
+    do { return try rows(directory.followStore().store) } catch {
+      return [bad("\(error)", "Make the database reachable, or restore a backup of it.")]
+    }
+  }
+
   private static let remedy =
     "Restore a backup, or run `apus store --accept-loss`, which continues with what can be read."
 
@@ -41,7 +49,7 @@ package enum StoreCheck {
   }
 
   /// Reads every row, whose blocks have checksums, and decodes it.
-  private static func rows(_ store: RocksFollower) throws(StoreError) -> [DirectoryFinding] {
+  private static func rows(_ store: any StoreFollower) throws(StoreError) -> [DirectoryFinding] {
     var counts: [StoreFamily: Int] = [:]
     var firstFault: [StoreFamily: (count: Int, text: String)] = [:]
     for family in StoreFamily.allCases {

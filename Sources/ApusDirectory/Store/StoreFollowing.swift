@@ -2,13 +2,20 @@ import ApusModel
 import ApusStore
 import Glibc
 
-/// Reads a store while the service writes to it; the engine needs a scratch directory for that.
+/// Reads a store while the service writes to it.
 final class StoreFollowing {
-  let store: RocksFollower
-  private let scratch: String
+  let store: any StoreFollower
+  /// A directory that the embedded engine needs for that.
+  private let scratch: String?
+
+  init(_ database: PostgresFollower) {
+    store = database
+    scratch = nil
+  }
 
   init(_ path: String) throws {
-    scratch = try Self.makeScratch()
+    let scratch = try Self.makeScratch()
+    self.scratch = scratch
     do {
       store = try RocksFollower(path: path, scratch: scratch)
     } catch {
@@ -17,7 +24,9 @@ final class StoreFollowing {
     }
   }
 
-  deinit { try? FileTree.remove(scratch) }
+  deinit {
+    if let scratch { try? FileTree.remove(scratch) }
+  }
 
   /// Visits the record of each device in each environment in which it has connected.
   func scanDevices(_ visit: (DeviceID, DeviceRecord) -> Void) throws {

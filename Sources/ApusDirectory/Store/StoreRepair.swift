@@ -7,16 +7,14 @@ import Synchronization
 // loss.
 
 extension DataDirectory {
-  /// Marks that this directory has had a store. Without it, an unmounted volume would look like a new service, and
-  /// providers would be told that all their device tokens are dead.
-  private var storeMark: String { "\(path)/store.made" }
-  var hasStore: Bool { Files.exists("\(storePath)/FORMAT") }
+  var hasStore: Bool { !isInDatabase && Files.exists("\(storePath)/FORMAT") }
 
-  /// Whether the directory had a store that is now missing.
-  package var lacksItsStore: Bool { Files.exists(storeMark) && !hasStore }
+  /// Whether the directory had a store of its own that is now missing.
+  package var lacksItsStore: Bool { Files.exists(storeMark) && !isInDatabase && !hasStore }
 
   /// Opens the store, or creates it if the directory never had one.
   package func openStore(_ options: RocksOptions) throws -> RocksStore {
+    try requireEmbedded()
     guard !lacksItsStore else {
       throw DirectoryProblem(
         "\(storePath) is missing or empty, but this data directory has had a store: mount its volume or restore a "
@@ -47,15 +45,16 @@ extension DataDirectory {
     findings.map { "\n  \($0)" }.joined()
   }
 
-  /// The number of stored notifications, after checking that every file exists and every record can be read. The
-  /// service must not be running: opening the store replays its log.
+  /// The number of stored notifications, after checking that every file exists and every record can be read. A service
+  /// with an embedded store must not be running: opening the store replays its log.
   package func storedNotificationCount() throws -> Int {
+    if isInDatabase { return try Self.notificationCount(in: followStore().store) }
     let store = try openStore(RocksOptions())
     defer { store.close() }
     return try Self.notificationCount(in: store)
   }
 
-  private static func notificationCount(in store: RocksStore) throws(StoreError) -> Int {
+  private static func notificationCount(in store: any StoreReader) throws(StoreError) -> Int {
     var count = 0
     try store.scan(.mailbox, prefix: Span(), from: Span()) { key, _ in
       if (try? MailboxKey(decoding: key)) != nil { count += 1 }

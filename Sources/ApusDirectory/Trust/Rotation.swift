@@ -145,14 +145,14 @@ extension DataDirectory {
   /// The store has the start of validity of each device's newest certificate: an hour before its issue, if issued here.
   package func devicesOfOlderAuthority() throws -> [DeviceID] {
     let trusted = try certificates(of: .devices)
-    guard trusted.count > 1, Files.exists(storePath) else { return [] }
+    guard trusted.count > 1, try storePlace() != nil else { return [] }
     let text = Files.exists(rotationTimeFile) ? try Files.readText(rotationTimeFile) : ""
     let hour: Int64 = 3600
     var since = try issuingCertificate(of: .devices).notBefore + hour
     if let written = Int64(text.prefix { $0.isNumber }) { since = written }
     let retired = try trust(generation: 1, allowsES512: false).directory
     var devices: Set<DeviceID> = []
-    try StoreFollowing(storePath).scanDevices { device, record in
+    try followStore().scanDevices { device, record in
       // Also counts a certificate that the new authority issued in the same second: one too many is safer.
       if record.issuedSeconds <= since - hour, retired.retiredMilliseconds(of: device) == nil {
         devices.insert(device)

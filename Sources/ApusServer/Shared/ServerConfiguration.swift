@@ -72,6 +72,10 @@ package struct ServerConfiguration: Sendable {
   package var ledgerMegabytes = 1024
   /// Megabytes (2^20 bytes) that notifications may take while they wait in memory, in the whole service.
   package var memoryMegabytes = Limits.memoryMegabytes
+  /// Where notifications and devices are stored; nil for where the data directory has them.
+  package var store: StorePlace?
+  /// Whether a database without a synchronous standby is good enough.
+  package var allowsSingleDatabase = false
   /// Megabytes (2^20 bytes) of the store's tables that are kept in memory.
   package var storeCacheMegabytes = 32
   /// Megabytes (2^20 bytes) of what is remembered of devices that are not connected.

@@ -3,7 +3,7 @@ import ApusModel
 /// Reads the store beside the process that uses it, if any: in the state at opening, updated by `catchUp`.
 ///
 /// It takes no lock, and writes nothing into the store's directory.
-package final class RocksFollower: StoreReader {
+package final class RocksFollower: StoreFollower {
   private let database: RocksDatabase
 
   /// - Parameter scratch: A directory of the reader's own, which the engine requires.

@@ -43,7 +43,7 @@ extension RocksDatabase {
       unsafe rocksdb_readoptions_set_readahead_size(options, Self.wholeTableReadBytes)
       unsafe rocksdb_readoptions_set_fill_cache(options, 0)
     }
-    let bound = Self.upperBound(of: prefix)
+    let bound = prefix.firstBehind()
     // The engine keeps the pointer, not the bytes: they must outlive the iterator.
     let failure: String? = unsafe bound.withUnsafeBufferPointer { bound in
       if !bound.isEmpty {
@@ -104,16 +104,6 @@ extension RocksDatabase {
     var message: UnsafeMutablePointer<CChar>?
     unsafe rocksdb_iter_get_error(iterator, &message)
     return unsafe Self.take(&message)
-  }
-
-  /// The first key after all that begin with `prefix`: the prefix with its last byte below 0xff incremented. Empty if
-  /// there is none, because the prefix is empty or all 0xff, and every key from it on begins with it.
-  static func upperBound(of prefix: Span<UInt8>) -> [UInt8] {
-    var end = prefix.count
-    while end > 0 && prefix[end - 1] == 0xff { end -= 1 }
-    var bound = prefix.extracting(..<end).copied()
-    if end > 0 { bound[end - 1] += 1 }
-    return bound
   }
 
   private static func bytes(

@@ -123,13 +123,3 @@ struct MemoryTable: Sendable {
     return low
   }
 }
-
-extension Span<UInt8> {
-  /// Whether these bytes sort before `other`: byte by byte, and a prefix before its continuations.
-  func precedes(_ other: Span<UInt8>) -> Bool {
-    for index in 0..<Swift.min(count, other.count) where self[index] != other[index] {
-      return self[index] < other[index]
-    }
-    return count < other.count
-  }
-}

@@ -17,3 +17,6 @@ extern const size_t embedded_console_count;
 /// Sources/ApusAdmin/openapi.json and Sources/ApusDev/API/openapi.json.
 extern const embedded_file embedded_admin_api;
 extern const embedded_file embedded_dev_api;
+
+/// Sources/ApusStore/Postgres/postgresql.sql.
+extern const embedded_file embedded_postgresql;

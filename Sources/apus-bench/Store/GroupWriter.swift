@@ -6,15 +6,14 @@ import Synchronization
 /// Writes groups to a store on another thread: while one group is synced, the caller makes the next.
 @safe
 final class GroupWriter: @unchecked Sendable {
-  private let store: RocksStore
+  private let store: any DurableStore
   /// Available while no group is being written.
   private let turn: UnsafeMutablePointer<sem_t>
   private let failure = Mutex<StoreError?>(nil)
 
-  init(_ path: String) throws(CommandFailure) {
-    do throws(StoreError) {
-      store = try RocksStore(path: path)
-    } catch {
+  /// - Parameter place: The path of an embedded store, or the address of a database.
+  init(_ place: String) throws(CommandFailure) {
+    do { store = try Self.open(place) } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
     unsafe turn = .allocate(capacity: 1)
@@ -26,7 +25,17 @@ final class GroupWriter: @unchecked Sendable {
     unsafe turn.deallocate()
   }
 
-  var counters: RocksStore.Counters { store.counters }
+  private static func open(_ place: String) throws -> any DurableStore {
+    guard PostgresAddress.isAddress(place) else { return try RocksStore(path: place) }
+    var options = PostgresOptions()
+    options.allowsSingleServer = true
+    return try PostgresStore(PostgresAddress(place), options)
+  }
+
+  /// None for a database.
+  var counters: RocksStore.Counters {
+    (store as? RocksStore)?.counters ?? RocksStore.Counters(syncs: 0, groups: 0)
+  }
 
   func makeGroup() -> WriteGroup { store.makeGroup() }
 

@@ -89,6 +89,12 @@ struct ServeCommand {
       case .off: .off
       }
     configuration.deviceDays = invocation.value(EnrolmentOptions.deviceDays)
+    if let store = invocation[StoreOptions.store] {
+      do throws(DirectoryProblem) { configuration.store = try StorePlace(store) } catch {
+        throw CommandFailure(.usage, "--store: \(error)")
+      }
+    }
+    configuration.allowsSingleDatabase = invocation.isOn(StoreOptions.singleDatabase)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
     configuration.log = Log(invocation)
     configuration.relay = Relay(

@@ -25,12 +25,17 @@ struct BackupCommand {
     user.record(.backupMade, target)
     let manifest = backup.manifest
     let milliseconds = Process.milliseconds - start
+    var text =
+      "\(target) has \(counted(manifest.fileCount, "file")), \(manifest.byteCount) bytes.\n"
+    if user.directory.isInDatabase {
+      text += "Notifications and devices are in a database, which has to be backed up as well.\n"
+    }
     Report(
       fields: [
         "backup": .string(target), "files": .integer(Int64(manifest.fileCount)),
         "bytes": .integer(Int64(manifest.byteCount)), "milliseconds": .integer(milliseconds),
       ],
-      text: "\(target) has \(counted(manifest.fileCount, "file")), \(manifest.byteCount) bytes.\n"
+      text: text
     ).print(invocation)
   }
 

@@ -14,6 +14,17 @@ struct StoreCommand {
   }
 
   func run() throws(CommandFailure) {
+    switch invocation.operands.first {
+    case nil: break
+    case "copy" where invocation.operands.count == 3:
+      return try copy(invocation.operands[1], invocation.operands[2])
+    case "schema" where invocation.operands.count == 1:
+      return Output.standard(StorePlace.schema)
+    default:
+      throw CommandFailure(
+        .usage, "unknown operands: \(invocation.operands.joined(separator: " "))",
+        remedy: "Use `copy FROM TO`, `schema`, or none.")
+    }
     guard invocation.isOn(TrustOptions.acceptLoss) else { return try check() }
     let repair = try user.attempt {
       try user.directory.acceptLoss(nowSeconds: Process.nowSeconds)
@@ -29,6 +40,26 @@ struct StoreCommand {
         "notifications": repair.notifications.map { .integer(Int64($0)) },
         "copy": repair.copy.map { .string($0) },
         "messages": .array(repair.messages.map { .string($0) }),
+      ],
+      text: text
+    ).print(invocation)
+  }
+
+  private func copy(_ from: String, _ to: String) throws(CommandFailure) {
+    let report = try user.attempt {
+      try StoreCopy(
+        user.directory, allowsSingleServer: invocation.isOn(StoreOptions.singleDatabase),
+        nowSeconds: Process.nowSeconds
+      ).run(from: StorePlace(from), to: StorePlace(to))
+    }
+    let place = try user.attempt { try user.directory.storePlace().map { "\($0)" } ?? "" }
+    user.record(.storeCopied, place)
+    var text = "Copied \(counted(report.rows, "row")). The data directory now uses \(place).\n"
+    if let old = report.old { text += "The store that it does not use any more is in \(old).\n" }
+    Report(
+      fields: [
+        "rows": .integer(Int64(report.rows)), "store": .string(place),
+        "old": report.old.map { .string($0) },
       ],
       text: text
     ).print(invocation)

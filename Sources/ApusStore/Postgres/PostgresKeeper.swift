@@ -1,0 +1,80 @@
+import ApusThread
+
+/// What the keeper thread does: it renews the lease, replaces lost connections of readers, and searches for expired
+/// notifications.
+final class PostgresKeeper: @unchecked Sendable {
+  private struct State {
+    var isAsked = false
+    var isStopping = false
+    var isFinished = false
+  }
+
+  private let state = Monitor(State())
+  private let address: PostgresAddress
+  private let tenure: PostgresTenure
+  private let options: PostgresOptions
+  /// The thread's own, so that no lock and no queue of others delays the lease.
+  private var connection: PostgresConnection?
+
+  init(_ address: PostgresAddress, _ tenure: PostgresTenure, _ options: PostgresOptions) {
+    self.address = address
+    self.tenure = tenure
+    self.options = options
+  }
+
+  /// Asks for lost connections to be replaced now.
+  func ask() { state.notify { $0.isAsked = true } }
+
+  /// Ends the thread and waits for that.
+  func stop() {
+    state.notify { $0.isStopping = true }
+    state.wait { $0.isFinished ? .found(()) : .wait(untilMilliseconds: nil) }
+  }
+
+  func run(_ reading: PostgresReading, _ expiries: ExpirySearch) {
+    var renewal = Deadline.after(milliseconds: 0)
+    while !isStopping(by: renewal) {
+      if renewal.isPast {
+        renewal = .after(milliseconds: options.renewMilliseconds)
+        renew()
+        expiries.search(reading, rows: options.expirySearchRows)
+      }
+      do throws(PostgresFault) { try reading.readers.replenish() } catch {
+        // The next renewal tries again.
+        continue
+      }
+    }
+    connection = nil
+    state.notify { $0.isFinished = true }
+  }
+
+  /// Waits until a connection is missing, the deadline has passed, or the thread must end.
+  private func isStopping(by deadline: Deadline) -> Bool {
+    state.wait { state in
+      if state.isStopping { return .found(true) }
+      if state.isAsked || deadline.isPast {
+        state.isAsked = false
+        return .found(false)
+      }
+      return .wait(untilMilliseconds: deadline.milliseconds)
+    }
+  }
+
+  /// A process whose lease another one took learns that from its lane.
+  private func renew() {
+    do throws(PostgresFault) {
+      if connection == nil { connection = try connect() }
+      _ = try connection?.ask(
+        .renew, PostgresValues(.text(tenure.node), .integer(tenure.incarnation)),
+        withinMilliseconds: options.answerMilliseconds
+      ) { $0.count }
+    } catch {
+      connection = nil
+    }
+  }
+
+  private func connect() throws(PostgresFault) -> PostgresConnection {
+    try PostgresConnection(
+      address, name: tenure.connectionName, withinMilliseconds: options.answerMilliseconds)
+  }
+}

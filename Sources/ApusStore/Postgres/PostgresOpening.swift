@@ -1,0 +1,243 @@
+import ApusModel
+import ApusThread
+
+/// A process's right to write into a database: the result of ``PostgresOpening``.
+struct PostgresTenure: Sendable {
+  let node: String
+  let incarnation: Int64
+  /// The database's id: 16 bytes, made with its tables.
+  let databaseID: [UInt8]
+
+  /// What `pg_stat_activity` shows as the application of the process's connections.
+  var connectionName: String { Self.connectionName(node, incarnation) }
+
+  static func connectionName(_ node: String, _ incarnation: Int64) -> String {
+    "apus/\(node)/\(incarnation)"
+  }
+}
+
+/// Examines a database, makes its tables if it has none, and takes it over from an earlier process.
+///
+/// The order matters: no write of the earlier process may take effect after this one's first read. So its lane is taken
+/// first, which waits for its open transaction; only then, in a new statement, is anything read.
+struct PostgresOpening {
+  let address: PostgresAddress
+  let options: PostgresOptions
+
+  /// The version of the tables that this program makes and reads.
+  static let version = 1
+  /// The only lane of a service that runs on one node.
+  static let lane: Int32 = 0
+  private static let oldestServer = 130_000
+  /// Milliseconds for a statement of the opening.
+  private static let statementMilliseconds: Int64 = 10_000
+  /// Milliseconds for which an earlier process's open transaction is waited for before its connections are ended.
+  private static let transactionMilliseconds: Int64 = 200
+  private static let pollMilliseconds: Int64 = 250
+
+  func open() throws(StoreError) -> PostgresTenure {
+    let connection = try attempt { () throws(PostgresFault) in
+      try connect("apus/\(options.node)/opening")
+    }
+    try requireSafe(connection)
+    let databaseID = try prepareTables(connection)
+    try waitForLease(connection)
+    let incarnation = try attempt { () throws(PostgresFault) in
+      try takeOver(connection)
+    }
+    guard let incarnation else {
+      throw .inUse(place: address.description, detail: "another process took it over just now")
+    }
+    return PostgresTenure(node: options.node, incarnation: incarnation, databaseID: databaseID)
+  }
+
+  /// For those who only read: refuses a database without tables, or with those of a later version.
+  func requireTables() throws(StoreError) {
+    let connection = try attempt { () throws(PostgresFault) in
+      try connect("apus/\(options.node)/follower")
+    }
+    guard try hasTables(connection) else {
+      throw unsuitable("no service has stored anything in it")
+    }
+    try requireVersion(try service(connection))
+  }
+
+  private func connect(_ name: String) throws(PostgresFault) -> PostgresConnection {
+    try PostgresConnection(address, name: name, withinMilliseconds: options.answerMilliseconds)
+  }
+
+  private func attempt<Result>(
+    _ body: () throws(PostgresFault) -> Result
+  ) throws(StoreError) -> Result {
+    do throws(PostgresFault) { return try body() } catch {
+      throw .database(place: address.description, detail: "\(error)")
+    }
+  }
+
+  // MARK: The server
+
+  /// Refuses a server that would acknowledge what it can lose, and one behind a pooler that mixes sessions.
+  private func requireSafe(_ connection: PostgresConnection) throws(StoreError) {
+    if connection.serverVersion < Self.oldestServer {
+      throw unsuitable("it is PostgreSQL \(connection.serverVersion / 10_000), and 13 is needed")
+    }
+    let fault = try attempt { () throws(PostgresFault) in
+      try connection.ask(.server, withinMilliseconds: Self.statementMilliseconds) { rows in
+        rows.integer(0, 0) == Int64(connection.backendPID)
+          ? Self.fault(rows, allowsSingleServer: options.allowsSingleServer)
+          : "it is behind a connection pooler that changes the server's process between statements: connect to the "
+            + "server itself, or set the pooler to sessions"
+      }
+    }
+    if let fault { throw unsuitable(fault) }
+  }
+
+  private static func fault(_ rows: borrowing PostgresRows, allowsSingleServer: Bool) -> String? {
+    if rows.text(0, 5) != "", rows.integer(0, 5) != 0 {
+      return
+        "it is a standby: name all hosts and add target_session_attrs=read-write to the address"
+    }
+    if !["on", "remote_apply"].contains(rows.text(0, 1)) {
+      return "synchronous_commit is \(rows.text(0, 1)): set it to on"
+    }
+    if rows.text(0, 3) != "on" { return "fsync is off: set it to on" }
+    if rows.text(0, 4) != "on" { return "full_page_writes is off: set it to on" }
+    if rows.text(0, 2) == "", !allowsSingleServer {
+      return
+        "it has no synchronous standby, so what was accepted can be lost with its machine: set "
+        + "synchronous_standby_names, for example to 'ANY 1 (s1, s2)', or accept that with --single-database"
+    }
+    return nil
+  }
+
+  private func unsuitable(_ detail: String) -> StoreError {
+    .unsuitableDatabase(place: address.description, detail: detail)
+  }
+
+  // MARK: Tables
+
+  /// Makes the tables if there are none. Returns the database's id.
+  private func prepareTables(_ connection: PostgresConnection) throws(StoreError) -> [UInt8] {
+    if try !hasTables(connection) { try makeTables(connection) }
+    let service = try service(connection)
+    try requireVersion(service)
+    guard !service.isMoved else {
+      throw unsuitable("its rows were copied to another store, and are out of date since")
+    }
+    return service.id
+  }
+
+  private typealias Service = (version: Int, id: [UInt8], isMoved: Bool)
+
+  private func hasTables(_ connection: PostgresConnection) throws(StoreError) -> Bool {
+    try attempt { () throws(PostgresFault) in
+      try connection.ask(.schemaExists, withinMilliseconds: Self.statementMilliseconds) {
+        $0.count > 0
+      }
+    }
+  }
+
+  private func service(_ connection: PostgresConnection) throws(StoreError) -> Service {
+    try attempt { () throws(PostgresFault) in
+      try connection.ask(.service, withinMilliseconds: Self.statementMilliseconds) { rows in
+        (Int(rows.integer(0, 0)), rows.bytes(0, 1).copied(), rows.integer(0, 2) != 0)
+      }
+    }
+  }
+
+  private func requireVersion(_ service: Service) throws(StoreError) {
+    guard service.version <= Self.version else {
+      throw .newerVersion(
+        path: address.description, found: service.version, supported: Self.version)
+    }
+  }
+
+  private func makeTables(_ connection: PostgresConnection) throws(StoreError) {
+    do throws(PostgresFault) {
+      try connection.execute(.schemaLock)
+      for command in PostgresStatements.all.schema { try connection.execute(command) }
+      try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
+    } catch {
+      // 42P07: another process made them while this one waited for the lock.
+      if case .server(state: "42P07", _) = error { return }
+      throw .database(
+        place: address.description,
+        detail: "its tables could not be made: \(error); the role needs CREATE on the database")
+    }
+  }
+
+  // MARK: Taking over
+
+  private struct LeaseState: Equatable {
+    var incarnation: Int64
+    var counter: Int64
+    var isReleased: Bool
+  }
+
+  private func lease(_ connection: PostgresConnection) throws(PostgresFault) -> LeaseState? {
+    try connection.ask(
+      .lease, PostgresValues(.text(options.node)), withinMilliseconds: Self.statementMilliseconds
+    ) { rows in
+      rows.count == 0
+        ? nil
+        : LeaseState(
+          incarnation: rows.integer(0, 0), counter: rows.integer(0, 1),
+          isReleased: rows.integer(0, 2) != 0)
+    }
+  }
+
+  /// Returns once no living process has the lease: it was released, its process has no connection any more, or its
+  /// counter stood still. No clock but this process's is used: after a failover the database's is another one.
+  private func waitForLease(_ connection: PostgresConnection) throws(StoreError) {
+    let deadline = Deadline.after(milliseconds: options.leaseMilliseconds)
+    let first = try attempt { () throws(PostgresFault) in try lease(connection) }
+    guard let first, !first.isReleased else { return }
+    let name = PostgresTenure.connectionName(options.node, first.incarnation)
+    let isConnected = try attempt { () throws(PostgresFault) in
+      try connection.ask(
+        .connections, PostgresValues(.text(name)), withinMilliseconds: Self.statementMilliseconds
+      ) { $0.integer(0, 0) > 0 }
+    }
+    guard isConnected else { return }
+    while !deadline.isPast {
+      pause(milliseconds: Self.pollMilliseconds)
+      let now = try attempt { () throws(PostgresFault) in try lease(connection) }
+      guard let now, !now.isReleased else { return }
+      guard now == first else {
+        throw .inUse(
+          place: address.description, detail: "a process called \(options.node) renews its lease")
+      }
+    }
+  }
+
+  /// Takes lease and lane, or returns nil if another process was faster.
+  private func takeOver(_ connection: PostgresConnection) throws(PostgresFault) -> Int64? {
+    let limit = Self.statementMilliseconds
+    let before = try lease(connection)?.incarnation ?? 0
+    let incarnation = try connection.ask(.incarnation, withinMilliseconds: limit) {
+      $0.integer(0, 0)
+    }
+    let isClaimed = try connection.ask(
+      .claim, PostgresValues(.text(options.node), .integer(incarnation), .integer(before)),
+      withinMilliseconds: limit
+    ) { $0.count > 0 }
+    guard isClaimed else { return nil }
+    let lane = PostgresValues(
+      .shortInteger(Self.lane), .text(options.node), .integer(incarnation))
+    do throws(PostgresFault) {
+      // A connection of its own, because one that did not answer in time cannot be used further.
+      let patient = try connect("apus/\(options.node)/fencing")
+      _ = try patient.ask(.lane, lane, withinMilliseconds: Self.transactionMilliseconds) {
+        $0.count
+      }
+    } catch .deadline {
+      // A process that was stopped in the middle of a transaction keeps its locks for as long as it is connected.
+      let name = PostgresTenure.connectionName(options.node, before)
+      _ = try connection.ask(.disconnect, PostgresValues(.text(name)), withinMilliseconds: limit) {
+        $0.count
+      }
+      _ = try connection.ask(.lane, lane, withinMilliseconds: limit) { $0.count }
+    }
+    return incarnation
+  }
+}

@@ -1,0 +1,36 @@
+/// How a store in PostgreSQL behaves.
+package struct PostgresOptions: Sendable {
+  /// The name of the process among those that use the database: 1 to 40 of a-z, 0-9 and "-".
+  package var node = "apus"
+  /// Whether a database without a synchronous standby is good enough. What was accepted can then be lost with its
+  /// machine.
+  package var allowsSingleServer = false
+  /// Milliseconds for which groups wait for a database that does not answer, before they are refused.
+  package var holdMilliseconds: Int64 = 5000
+  /// Milliseconds within which the server must answer a short statement.
+  package var answerMilliseconds: Int64 = 2000
+  /// Milliseconds within which a read must be answered.
+  package var readMilliseconds: Int64 = 2000
+  /// Connections for reads.
+  package var readers = 4
+  /// Milliseconds between two renewals of the lease.
+  package var renewMilliseconds: Int64 = 1000
+  /// Milliseconds for which the lease of another process must stand still before it is taken over.
+  package var leaseMilliseconds: Int64 = 5000
+  /// Milliseconds between the first two attempts to reach the database after a fault; doubled for each further one.
+  package var retryMilliseconds: Int64 = 100
+  /// The longest such pause: the database is used again within this time of its return.
+  package var maximumRetryMilliseconds: Int64 = 1000
+  /// As for `RocksOptions`.
+  package var maximumPendingBytes = 32 * 1024 * 1024
+  /// As for `RocksOptions`.
+  package var mergeBytes = 4 * 1024 * 1024
+  /// Rows of the mailbox that are searched for expired ones per renewal of the lease.
+  package var expirySearchRows: Int64 = 20_000
+  /// Called first on the commit thread, for per-thread settings.
+  package var onThreadStart: @Sendable () -> Void = {}
+  /// Called on the store's threads when it fails and recovers: for the log and the operator.
+  package var onEvent: @Sendable (StoreEvent) -> Void = { _ in }
+
+  package init() {}
+}

@@ -1,0 +1,251 @@
+package import ApusModel
+import ApusThread
+import Synchronization
+
+/// The store in a PostgreSQL database, with the same rows as the embedded one.
+///
+/// One commit thread, and one keeper thread that renews the lease, replaces lost connections and searches for expired
+/// notifications. A group is committed when the database says so, which with a synchronous standby means that two
+/// machines have it. While the database is away groups wait for `holdMilliseconds`, and are then refused.
+package final class PostgresStore: DurableStore {
+  private let core: PostgresCore
+
+  /// Examines the database, makes its tables if it has none, and takes it over.
+  ///
+  /// Blocks for up to `leaseMilliseconds` if another process seems to use it.
+  package init(
+    _ address: PostgresAddress, _ options: PostgresOptions = PostgresOptions()
+  ) throws(StoreError) {
+    let tenure = try PostgresOpening(address: address, options: options).open()
+    let core = try PostgresCore(address, tenure, options)
+    self.core = core
+    startThread {
+      options.onThreadStart()
+      core.run()
+    }
+    startThread { core.keep() }
+  }
+
+  deinit { core.queue.close() }
+
+  /// The database's id: 16 bytes, made with its tables.
+  package var databaseID: [UInt8] { core.tenure.databaseID }
+
+  /// Marks the rows as copied to another store: no service opens them any more.
+  package func markMoved() throws(StoreError) {
+    try core.reading.readers.read { connection throws(PostgresFault) in
+      _ = try connection.ask(.moved, withinMilliseconds: 10_000) { $0.count }
+    }
+  }
+
+  package func makeGroup() -> WriteGroup { core.queue.makeGroup() }
+
+  package func commit(
+    _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
+  ) {
+    core.queue.submit(group, completion: completion)
+  }
+
+  package func get(
+    _ family: StoreFamily, key: Span<UInt8>, once: Bool
+  ) throws(StoreError) -> [UInt8]? {
+    try core.reading.get(family, key: key)
+  }
+
+  package func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError) {
+    try core.reading.scan(family, prefix: prefix, from: start, visit)
+  }
+
+  package func scanMailbox(
+    of devices: [DeviceID],
+    _ visit: (_ device: Int, _ key: Span<UInt8>, _ value: Span<UInt8>) -> Void
+  ) throws(StoreError) {
+    try core.reading.scanMailbox(of: devices, visit)
+  }
+
+  package func takeExpired(nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]) {
+    core.expiries.take(nowSeconds: nowSeconds, limit: limit, into: &keys)
+  }
+
+  /// Searches the whole mailbox now, which otherwise takes as long as it takes. For tests.
+  package func searchExpired(nowSeconds: Int64) {
+    var none: [MailboxKey] = []
+    takeExpired(nowSeconds: nowSeconds, limit: 0, into: &none)
+    while core.expiries.search(core.reading, rows: 7) {}
+  }
+
+  package var isAvailable: Bool { core.isAvailable }
+
+  package var fault: StoreError? { core.fault }
+
+  package func close() { core.queue.close() }
+}
+
+/// What the store and its threads share.
+private final class PostgresCore: @unchecked Sendable {
+  let queue: CommitQueue
+  let tenure: PostgresTenure
+  let reading: PostgresReading
+  let expiries = ExpirySearch()
+  private let address: PostgresAddress
+  private let options: PostgresOptions
+  private let takesWrites = Atomic(true)
+  private let lastFault = Mutex<StoreError?>(nil)
+  private let keeper: PostgresKeeper
+  /// The commit thread's.
+  private let writer: PostgresWriter
+  private var merged: [UInt8] = []
+  private static let mergedBytesKept = 8 * 1024 * 1024
+
+  init(
+    _ address: PostgresAddress, _ tenure: PostgresTenure, _ options: PostgresOptions
+  ) throws(StoreError) {
+    self.address = address
+    self.tenure = tenure
+    self.options = options
+    queue = CommitQueue(
+      maximumPendingBytes: options.maximumPendingBytes, mergeBytes: options.mergeBytes)
+    writer = PostgresWriter(address, tenure, options)
+    let keeper = PostgresKeeper(address, tenure, options)
+    self.keeper = keeper
+    reading = PostgresReading(
+      PostgresReaders(address, name: "\(tenure.connectionName)/r", options) { keeper.ask() },
+      address, options)
+    let connecting: PostgresWriter.Connecting
+    do throws(PostgresFault) {
+      connecting = try writer.connect()
+      try reading.readers.replenish()
+    } catch {
+      throw database(error)
+    }
+    if case .lost(let loss) = connecting { throw failure(loss) }
+  }
+
+  // MARK: Any thread
+
+  var isAvailable: Bool { takesWrites.load(ordering: .relaxed) }
+
+  var fault: StoreError? { lastFault.withLock { $0 } }
+
+  // MARK: The keeper thread
+
+  func keep() { keeper.run(reading, expiries) }
+
+  // MARK: The commit thread
+
+  func run() {
+    queue.adopt()
+    while true {
+      switch queue.next() {
+      case .write(let batch):
+        let failure = write(batch)
+        if failure != nil { takesWrites.store(false, ordering: .relaxed) }
+        queue.complete(batch, with: failure?.told)
+        if let failure { recover(from: failure) }
+      case .timeout: continue
+      case .finish:
+        takesWrites.store(false, ordering: .relaxed)
+        keeper.stop()
+        writer.release()
+        reading.readers.close()
+        queue.finish()
+        return
+      }
+    }
+  }
+
+  private struct Failure {
+    /// For the completions of the batch.
+    var told: StoreError
+    /// For the operator.
+    var reason: StoreError
+    var isPermanent = false
+  }
+
+  /// Nil if the groups of `batch` are committed, as one transaction.
+  private func write(_ batch: [Submission]) -> Failure? {
+    let submissions = batch.filter { $0.count > 0 }
+    guard let first = submissions.first else { return nil }
+    let bytes = submissions.count == 1 ? first.bytes : merge(submissions)
+    let count = submissions.reduce(0) { $0 + $1.count }
+    return failure(
+      of: writer.write(
+        bytes.span, count: count, until: .after(milliseconds: options.holdMilliseconds)))
+  }
+
+  private func failure(of outcome: PostgresWriter.Outcome) -> Failure? {
+    switch outcome {
+    case .committed: return nil
+    case .refused(let fault): return Failure(told: .unavailable, reason: database(fault))
+    case .inDoubt(let fault): return Failure(told: database(fault), reason: database(fault))
+    case .lost(let loss):
+      return Failure(told: failure(loss), reason: failure(loss), isPermanent: true)
+    }
+  }
+
+  private func database(_ fault: PostgresFault) -> StoreError {
+    .database(place: address.description, detail: "\(fault)")
+  }
+
+  private func failure(_ loss: PostgresWriter.Loss) -> StoreError {
+    switch loss {
+    case .takenOver(let holder): .takenOver(place: address.description, holder: holder)
+    case .wentBack(let expected, let found):
+      .wentBack(place: address.description, expected: expected, found: found)
+    }
+  }
+
+  private func merge(_ submissions: [Submission]) -> [UInt8] {
+    merged.removeAll(keepingCapacity: merged.capacity <= Self.mergedBytesKept)
+    for submission in submissions {
+      let bytes = submission.bytes.span
+      merged.append(merged.isEmpty ? bytes : bytes.extracting(WriteRecord.headerByteCount...))
+    }
+    return merged
+  }
+
+  /// Refuses writes until the database has committed an empty group.
+  private func recover(from failure: Failure) {
+    options.onEvent(.failed(failure.reason))
+    var last = failure
+    var pause = options.retryMilliseconds
+    while true {
+      lastFault.withLock { $0 = last.reason }
+      options.onEvent(
+        .stillFailing(last.reason, retryMilliseconds: last.isPermanent ? nil : pause))
+      if last.isPermanent {
+        while refuse(for: .max / 2) {}
+        return
+      }
+      guard refuse(for: pause) else { return }
+      guard let next = probe() else { break }
+      last = next
+      pause = min(2 * pause, options.maximumRetryMilliseconds)
+    }
+    lastFault.withLock { $0 = nil }
+    takesWrites.store(true, ordering: .relaxed)
+    options.onEvent(.recovered)
+  }
+
+  private func probe() -> Failure? {
+    let empty = queue.makeGroup()
+    return failure(
+      of: writer.write(
+        empty.bytes.span, count: 0, until: .after(milliseconds: options.answerMilliseconds)))
+  }
+
+  /// Refuses everything submitted within `milliseconds`. False once the store is being closed and nothing is left.
+  private func refuse(for milliseconds: Int64) -> Bool {
+    let deadline = Deadline.after(milliseconds: milliseconds)
+    while true {
+      switch queue.next(until: deadline) {
+      case .write(let batch): queue.complete(batch, with: .unavailable)
+      case .timeout: return true
+      case .finish: return false
+      }
+    }
+  }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import PostgresServer
+import Testing
+
+/// A service whose store is a PostgreSQL database.
+@Suite("A store in PostgreSQL, from the command line", .serialized)
+struct DatabaseStoreTests {
+  private let address: String
+
+  init() throws {
+    address = try PostgresServer.shared.address(of: "apus-\(UUID().uuidString.lowercased())")
+  }
+
+  /// Standard output and error.
+  private func apus(
+    _ arguments: [String], in installation: Installation, expecting code: Int = 0
+  ) throws -> String {
+    try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"timeout 60 "$0" "$@" 2>&1; [ $? = \#(code) ]"#, installation.apus.path,
+        arguments[0], "--data", installation.directory.path,
+      ] + arguments.dropFirst())
+  }
+
+  @Test("What a service stored there outlives its kill, and reaches the device once")
+  func kill() throws {
+    let installation = try Installation()
+    let options = ["--store", address, "--single-database"]
+    try installation.start(options)
+    let device = try installation.device("phone")
+    let token = try device.connect()
+    device.disconnect()
+    try installation.send(1, to: token, lifetimeSeconds: 3600)
+    installation.service?.stop(SIGKILL)
+    #expect(
+      try apus(["store"], in: installation) == "The store is intact; it has 1 notification.\n")
+    // The directory remembers the address.
+    try installation.start(["--single-database"])
+    #expect(try device.connect() == token)
+    #expect(try device.shown(atLeast: 1) == [1])
+    let log = try apus(["log", "--token", token], in: installation)
+    #expect(log.contains("Delivered"), "\(log)")
+    #expect(try apus(["check"], in: installation).contains("store"))
+    let backup = try apus(["backup", installation.directory.path + "-backup"], in: installation)
+    #expect(backup.contains("are in a database, which has to be backed up as well"), "\(backup)")
+    try FileManager.default.removeItem(atPath: installation.directory.path + "-backup")
+    installation.service?.stop()
+    #expect(
+      try apus(["store"], in: installation) == "The store is intact; it has 0 notifications.\n")
+  }
+
+  @Test("A service moves to a database and back, with its tokens and its notifications")
+  func copy() throws {
+    let installation = try Installation()
+    try installation.start()
+    let device = try installation.device("phone")
+    let token = try device.connect()
+    device.disconnect()
+    try installation.send(1, to: token, lifetimeSeconds: 3600)
+    installation.service?.stop()
+
+    let out = try apus(
+      ["store", "copy", "embedded", address, "--single-database"], in: installation)
+    #expect(out.contains("The data directory now uses postgresql://"), "\(out)")
+    try installation.start(["--single-database"])
+    try installation.send(2, to: token, lifetimeSeconds: 3600)
+    installation.service?.stop(SIGKILL)
+
+    let back = try apus(
+      ["store", "copy", address, "embedded", "--single-database"], in: installation)
+    #expect(back.contains("The data directory now uses the embedded store."), "\(back)")
+    try installation.start()
+    #expect(try device.connect() == token)
+    // One app's newer notification replaced the older one.
+    #expect(try device.shown(atLeast: 1) == [2])
+    let log = try apus(["log", "--token", token], in: installation)
+    #expect(log.contains("Replaced") || log.contains("Collapsed"), "\(log)")
+    device.disconnect()
+    installation.service?.stop()
+
+    let refusal = try apus(
+      ["serve", "--store", address, "--single-database"], in: installation, expecting: 4)
+    #expect(refusal.contains("has a store of its own"), "\(refusal)")
+    let again = try apus(
+      ["store", "copy", "embedded", address, "--single-database"], in: installation, expecting: 4)
+    #expect(again.contains("copied to another store"), "\(again)")
+  }
+
+  @Test("Neither a store of one's own nor a database of another directory is put aside silently")
+  func mismatches() throws {
+    let first = try Installation()
+    let options = ["--store", address, "--single-database"]
+    try first.start(options)
+    try _ = first.device("phone").connect()
+    // While it runs.
+    let second = try Installation()
+    var refusal = try apus(["serve"] + options, in: second, expecting: 4)
+    #expect(refusal.contains("is in use"), "\(refusal)")
+    first.service?.stop()
+    refusal = try apus(["serve"] + options, in: second, expecting: 4)
+    #expect(refusal.contains("has the rows of another data directory"), "\(refusal)")
+    refusal = try apus(["serve", "--store", "embedded"], in: first, expecting: 4)
+    #expect(refusal.contains("are in a PostgreSQL database"), "\(refusal)")
+    refusal = try apus(["serve", "--store", address], in: first, expecting: 4)
+    #expect(refusal.contains("synchronous_standby_names"), "\(refusal)")
+    refusal = try apus(["serve", "--store", "mysql://db/apus"], in: first, expecting: 2)
+    #expect(refusal.contains("--store: mysql://db/apus is neither"), "\(refusal)")
+  }
+
+  @Test("The tables and statements are printed for the database's administrator")
+  func schema() throws {
+    let text = try apus(["store", "schema"], in: Installation())
+    #expect(text.contains("CREATE TABLE apus.lane") && text.contains("ON CONFLICT (key) DO UPDATE"))
+  }
+}
