@@ -196,6 +196,10 @@ package final class Relay: UpstreamRelay {
     spool?.keep(notification) ?? false
   }
 
+  package func keep(contentsOf notifications: inout [KeptNotification]) {
+    spool?.keep(contentsOf: &notifications)
+  }
+
   package func settled(_ refusal: RelayRefusal, isReported: Bool) {
     spool?.settled(refusal, isReported: isReported)
   }

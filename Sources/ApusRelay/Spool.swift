@@ -89,7 +89,7 @@ import Synchronization
       host.store, try RelayLedger(host.store, host.ledger.mode, host.ledger.bounds))
     weak var spool: Spool?
     // Workers stop reading before the inbox is full.
-    requests = Inbox(loop: loop, capacity: Limits.relayInboxCapacity) { spool?.take(&$0) }
+    requests = Inbox(loop: loop, capacity: limits.inboxCapacity) { spool?.take(&$0) }
     answers = Inbox(loop: loop, capacity: .max) { batch in
       for one in batch { spool?.take(one) }
     }
@@ -126,6 +126,11 @@ import Synchronization
 
   /// False if too many wait to be written.
   func keep(_ notification: KeptNotification) -> Bool { requests.send(notification) }
+
+  /// Leaves those in the array that there is no room for.
+  func keep(contentsOf notifications: inout [KeptNotification]) {
+    _ = requests.send(contentsOf: &notifications)
+  }
 
   /// Whether providers must wait.
   var isFull: Bool { isFullNow.load(ordering: .relaxed) }

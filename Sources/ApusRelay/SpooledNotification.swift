@@ -93,9 +93,5 @@ struct SpoolTotals: Sendable, Hashable {
 }
 
 extension KeptNotification.Waiter {
-  var frame: Answer? {
-    if case .frame(let answer) = self { answer } else { nil }
-  }
-
   var interface: ProviderInterface { frame == nil ? .http2 : .binary }
 }
