@@ -122,10 +122,10 @@ public final class APNSClient: Sendable {
     send(all: ReadyPushes(pushes: requests), capacity: capacity)
   }
 
-  func bulkJob(capacity: Int) -> BulkJob {
-    BulkJob(capacity: capacity, timeoutMilliseconds: timeoutMilliseconds) {
-      [bulkInbox] in bulkInbox.send($0)
-    }
+  func bulkJob(capacity: Int, isEndless: Bool = false) -> BulkJob {
+    BulkJob(
+      capacity: capacity, timeoutMilliseconds: timeoutMilliseconds, isEndless: isEndless
+    ) { [bulkInbox] in bulkInbox.send($0) }
   }
 
   /// Asks the loop for its metrics.

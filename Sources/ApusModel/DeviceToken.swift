@@ -117,7 +117,15 @@ public struct DeviceToken: Sendable, Hashable {
   }
 
   /// The 32 bytes.
-  public var bytes: [UInt8] { (0..<Self.byteCount).map { self[$0] } }
+  public var bytes: [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: Self.byteCount)
+    var output = bytes.mutableSpan
+    output.setEightBytes(words.0, at: 0)
+    output.setEightBytes(words.1, at: 8)
+    output.setEightBytes(words.2, at: 16)
+    output.setEightBytes(words.3, at: 24)
+    return bytes
+  }
 
   /// 64 lower-case digits: what an app gives its provider. Never log it.
   public var hex: String {

@@ -38,9 +38,12 @@ extension Limits {
   public static let relayAnswerSeconds = 20
   /// Notifications that wait for one upstream at a time, in the client that sends them.
   public static let relayQueueCapacity = 20_000
-  /// Notifications of an app in one environment that are in memory while they wait for upstream. With 4,000 and
-  /// Apple's 1,000 streams on each of several connections, none of these waits.
+  /// Notifications of an app in one environment that are in memory while they wait for upstream, and that are sent at a
+  /// time. With 4,000 and Apple's 1,000 streams on each of several connections, none of these waits.
   public static let relayWindow = 4000
+  /// Bytes of notifications in memory, of all apps, while further new ones are kept there beyond their app's window:
+  /// reading one back from the store costs more than the memory, of about twice as many bytes.
+  public static let relayMemoryBytes = 16 << 20
   /// The longest time in seconds between attempts where upstream names none.
   public static let relayLongestPauseSeconds = 60
   /// The largest quota of an app or a team: more than a machine sends.

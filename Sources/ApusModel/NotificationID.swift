@@ -84,6 +84,23 @@ private func hexDigits(_ number: UInt64, letters: UInt64) -> UInt64 {
   return spread &+ 0x3030_3030_3030_3030 &+ isLetter &* letters
 }
 
+extension Span<UInt8> {
+  /// Writes two lower-case digits for each byte, from `offset` on.
+  public func writeHexadecimal(to output: inout MutableSpan<UInt8>, at offset: Int) {
+    var index = 0
+    while index + 4 <= count {
+      output.setEightBytes(
+        hexDigits(fourBytes(at: index), letters: 39), at: offset + 2 * index)
+      index += 4
+    }
+    while index < count {
+      output[offset + 2 * index] = hexDigit(self[index] &>> 4)
+      output[offset + 2 * index + 1] = hexDigit(self[index] & 15)
+      index += 1
+    }
+  }
+}
+
 /// The value of eight hexadecimal digits in either case, the first the most significant; nil if one is not a digit.
 ///
 /// Computed in parallel, one byte each, without a carry between bytes: the top bit of each byte of `text` must be

@@ -2,16 +2,21 @@ import ApusCore
 
 /// Decisions of one turn, by the worker that they are for.
 struct DecisionBatch {
-  private var verdicts: [Int: [Verdict]] = [:]
+  /// By the worker's index.
+  private var verdicts: [[Verdict]] = []
 
   mutating func add(_ verdict: Verdict) {
-    verdicts[Int(verdict.answer.worker), default: []].append(verdict)
+    let worker = Int(verdict.answer.worker)
+    while verdicts.count <= worker { verdicts.append([]) }
+    verdicts[worker].append(verdict)
   }
 
   mutating func deliver(_ deliver: (_ worker: Int, [Verdict]) -> Void) {
-    guard !verdicts.isEmpty else { return }
     // The same input has the same effects, in a simulation.
-    for (worker, batch) in verdicts.sorted(by: { $0.key < $1.key }) { deliver(worker, batch) }
-    verdicts.removeAll(keepingCapacity: true)
+    for worker in verdicts.indices where !verdicts[worker].isEmpty {
+      var batch: [Verdict] = []
+      swap(&batch, &verdicts[worker])
+      deliver(worker, batch)
+    }
   }
 }

@@ -95,18 +95,23 @@ package final class Relay: UpstreamRelay {
       return done(.unknown(mayHaveArrived: false))
     }
     let began = EventLoop.monotonicMilliseconds()
-    route.client.relay(notification, to: route.bundleID) { [weak self, log, answers] answer in
-      let passed = EventLoop.monotonicMilliseconds() - began
-      if answers.add(answer, topic, afterMilliseconds: passed),
-        case .rejected(let rejection) = answer
-      {
-        self?.reportFailing(topic, rejection)
-      }
-      if case .rejected(let rejection) = answer, rejection.concernsCredential {
-        UpstreamObserver.report(rejection, route.account, log)
-      }
+    route.client.relay(notification, to: route.bundleID) { [weak self] answer in
+      self?.note(
+        answer, topic, route.account,
+        afterMilliseconds: EventLoop.monotonicMilliseconds() - began)
       done(answer)
     }
+  }
+
+  /// Counts what an upstream answered, and tells the operator what concerns him.
+  func note(
+    _ answer: UpstreamAnswer, _ topic: RelayTopic, _ account: UpstreamAccount,
+    afterMilliseconds passed: UInt64
+  ) {
+    let isNew = answers.add(answer, topic, afterMilliseconds: passed)
+    guard case .rejected(let rejection) = answer else { return }
+    if isNew { reportFailing(topic, rejection) }
+    if rejection.concernsCredential { UpstreamObserver.report(rejection, account, log) }
   }
 
   private func reportFailing(_ topic: RelayTopic, _ rejection: UpstreamRejection) {
@@ -114,14 +119,16 @@ package final class Relay: UpstreamRelay {
       topic.app, topic.environment, "\(rejection.status) \(rejection.reason)")
   }
 
-  private struct Route {
+  /// Where the notifications of a topic go.
+  struct Route {
     var client: APNSClient
     var account: UpstreamAccount
     /// That of the app upstream.
     var bundleID: [UInt8]
   }
 
-  private func route(_ topic: RelayTopic) -> Route? {
+  /// Where they go now; nil if the app has no upstream that can be used.
+  func route(_ topic: RelayTopic) -> Route? {
     state.withLock { state in
       if let route = state.routes[topic] { return route }
       guard !state.isStopped, let upstream = state.upstreams[topic.app],
@@ -172,11 +179,7 @@ package final class Relay: UpstreamRelay {
   }
 
   private func makeSpool(_ host: RelayHost) throws(StoreError) -> Spool {
-    let sending: Spool.Sending = { [unowned self] in forward($0, $1) }
-    guard let simulation else { return try Spool(host, limits, log: log, sending: sending) }
-    return try Spool(
-      host, limits, log: log, loop: simulation.loop, entropy: simulation.entropy,
-      sending: sending)
+    try Spool(host, limits, log: log, of: self, simulation: simulation)
   }
 
   private var spool: Spool? { running.withLock { $0?.spool } }
@@ -191,6 +194,10 @@ package final class Relay: UpstreamRelay {
 
   package func keep(_ notification: KeptNotification) -> Bool {
     spool?.keep(notification) ?? false
+  }
+
+  package func keep(contentsOf notifications: inout [KeptNotification]) {
+    spool?.keep(contentsOf: &notifications)
   }
 
   package func settled(_ refusal: RelayRefusal, isReported: Bool) {

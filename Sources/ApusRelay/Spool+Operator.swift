@@ -9,20 +9,20 @@ extension Spool {
   /// operator has paused it.
   func upstreamsChanged(_ apps: Set<AppID>) {
     loop.perform { [unowned self] in
-      for topic in lanes.keys where apps.contains(topic.app) {
-        lanes[topic]?.machine.flush()
-        if lanes[topic]?.alarm.configurationChanged() == true {
-          change(topic) { _ in }
-          sendDoubted(topic)
+      for lane in lanes.values where apps.contains(lane.topic.app) {
+        lane.machine.flush()
+        if lane.alarm.configurationChanged() {
+          changed(lane)
+          sendDoubted(lane)
         }
-        due.insert(topic)
+        due(lane)
       }
     }
   }
 
   /// Calls `done` with figures, on the spool's thread.
   func report(_ done: @escaping @Sendable ([RelayFigures]) -> Void) {
-    loop.perform { [unowned self] in done(lanes.map { $1.figures(of: $0) }) }
+    loop.perform { [unowned self] in done(lanes.values.map(\.figures)) }
   }
 
   /// Calls `done` with the counters of all topics, on the spool's thread.
@@ -35,28 +35,29 @@ extension Spool {
       for environment in Environment.allCases {
         let topic = RelayTopic(app: app, environment: environment)
         // What comes later is paused, too.
-        if command == .pause { change(topic) { _ in } }
-        obey(command, topic)
-        due.insert(topic)
+        if command == .pause { changed(lane(topic)) }
+        guard let lane = knownLane(topic) else { continue }
+        obey(command, lane)
+        due(lane)
       }
     }
   }
 
   /// Carries out a command of the operator.
-  private func obey(_ command: RelayCommand, _ topic: RelayTopic) {
+  private func obey(_ command: RelayCommand, _ lane: SpoolLane) {
     switch command {
-    case .pause: lanes[topic]?.machine.pause()
-    case .resume: lanes[topic]?.machine.resume()
-    case .flush: lanes[topic]?.machine.flush()
-    case .confirm: if lanes[topic]?.alarm.confirm() == true { reportDoubted(topic) }
+    case .pause: lane.machine.pause()
+    case .resume: lane.machine.resume()
+    case .flush: lane.machine.flush()
+    case .confirm: if lane.alarm.confirm() { reportDoubted(lane) }
     }
   }
 
   /// The operator says that the held tokens are bad: they go to the feedback list.
-  private func reportDoubted(_ topic: RelayTopic) {
-    for (order, spooled) in takeDoubted(topic) {
+  private func reportDoubted(_ lane: SpoolLane) {
+    for spooled in takeDoubted(lane) {
       rows.list(spooled, deadSinceMilliseconds: loop.wallMilliseconds)
-      end(order, spooled, .rejected(spooled.cause ?? .otherReason))
+      end(spooled, lane, .rejected(spooled.cause ?? .otherReason))
     }
   }
 }

@@ -1,3 +1,4 @@
+import ApusClient
 import ApusCore
 import ApusLog
 import ApusLoop
@@ -11,11 +12,7 @@ import Synchronization
 /// A notification counts as accepted when its row is in the store. Its row goes when upstream has answered, or its time
 /// is over. Until then it is sent under the same id, as often as it takes; see `RelayLane` for when.
 @safe final class Spool: @unchecked Sendable {
-  /// Sends a notification upstream, and calls back once, on any thread.
-  typealias Sending =
-    @Sendable (RelayedNotification, @escaping @Sendable (UpstreamAnswer) -> Void) -> Void
-
-  private struct Answered: Sendable {
+  struct Answered: Sendable {
     var topic: RelayTopic
     var order: UInt64
     var answer: UpstreamAnswer
@@ -23,37 +20,51 @@ import Synchronization
 
   let loop: EventLoop
   private let requests: Inbox<KeptNotification>
-  private let answers: Inbox<Answered>
+  /// Of notifications that did not go through a client.
+  let answers: Inbox<Answered>
+  /// Those with answers.
+  let answered: Inbox<RelayedSends>
   private let isFullNow = Atomic(false)
 
   // Confined to the loop.
 
   let host: RelayHost
-  private let sending: Sending
+  /// Knows the upstreams.
+  unowned let relay: Relay
+  /// Sends in place of the clients.
+  let simulation: RelaySimulation?
   /// Spreads attempts: a number from 0 to 999.
-  private let entropy: @Sendable () -> UInt64
-  private let limits: SpoolLimits
+  let entropy: @Sendable () -> UInt64
+  let limits: SpoolLimits
   let log: Log
   var rows: SpoolRows
-  var lanes: [RelayTopic: SpoolLane] = [:]
-  /// Topics with something to do.
-  var due: Set<RelayTopic> = []
+  private(set) var lanes: [RelayTopic: SpoolLane] = [:]
+  /// The one asked for last: the next notification is mostly of the same.
+  private var latestLane: SpoolLane?
+  /// Lanes with something to do.
+  private var due: [SpoolLane] = []
+  /// Those in use, also after their lanes have got others.
+  var exits: [ObjectIdentifier: LaneExit] = [:]
   var deadTokens = DeadTokens()
   private var timer: LoopTimer?
   private var sweepTimer: LoopTimer?
   /// When the lanes have something to do by themselves.
-  private var dueMilliseconds = UInt64.max
+  var dueMilliseconds = UInt64.max
   private var totalBytes = 0
+  /// Of the rows of notifications in memory.
+  private var memoryBytes = 0
   private var unwritten: [UnwrittenNotification] = []
-  /// Topics whose totals are to be written.
-  private var changed: Set<RelayTopic> = []
+  /// Those in the group that is being written.
+  private var writing: [UnwrittenNotification] = []
+  /// Lanes whose totals are to be written.
+  private var changed: [SpoolLane] = []
   private var schedule = SpoolSchedule()
   private var isStopping = false
   /// A store that fails while the service stops is not waited for.
   private var hasGivenUp = false
   var decisions = DecisionBatch()
   /// Those of a lower order were accepted before the service was started, and may have been sent then.
-  private let startOrder: UInt64
+  let startOrder: UInt64
 
   private static let sweepMilliseconds: UInt64 = 10_000
   /// For how long the end waits for a store that does not answer.
@@ -62,28 +73,34 @@ import Synchronization
   /// Reads what the store has.
   init(
     _ host: RelayHost, _ limits: SpoolLimits, log: Log,
-    loop: EventLoop = EventLoop(name: "apus-relay"),
-    entropy: @escaping @Sendable () -> UInt64 = { .random(in: 0...999) },
-    sending: @escaping Sending
+    of relay: Relay, simulation: RelaySimulation?
   ) throws(StoreError) {
     self.host = host
+    let loop = simulation?.loop ?? EventLoop(name: "apus-relay")
     self.loop = loop
-    self.entropy = entropy
+    let chance: @Sendable () -> UInt64 = { UInt64.random(in: 0...999) }
+    entropy = simulation?.entropy ?? chance
     self.limits = limits
     self.log = log
-    self.sending = sending
+    self.relay = relay
+    self.simulation = simulation
     startOrder = host.order.next() ?? .max
     rows = SpoolRows(
       host.store, try RelayLedger(host.store, host.ledger.mode, host.ledger.bounds))
     weak var spool: Spool?
     // Workers stop reading before the inbox is full.
-    requests = Inbox(loop: loop, capacity: Limits.relayInboxCapacity) { spool?.take(&$0) }
-    answers = Inbox(loop: loop, capacity: .max) { spool?.take(&$0) }
+    requests = Inbox(loop: loop, capacity: limits.inboxCapacity) { spool?.take(&$0) }
+    answers = Inbox(loop: loop, capacity: .max) { batch in
+      for one in batch { spool?.take(one) }
+    }
+    answered = Inbox(loop: loop, capacity: .max) { batch in
+      for one in batch { spool?.takeAnswers(one) }
+    }
     for (topic, totals) in try rows.totals() {
-      lanes[topic] = SpoolLane(totals)
+      lanes[topic] = SpoolLane(topic, totals)
       totalBytes += totals.byteCount
     }
-    due = Set(lanes.keys)
+    allDue()
     for record in try rows.deadTokens() {
       _ = deadTokens.note(
         record.token, sinceMilliseconds: record.sinceMilliseconds,
@@ -109,6 +126,11 @@ import Synchronization
 
   /// False if too many wait to be written.
   func keep(_ notification: KeptNotification) -> Bool { requests.send(notification) }
+
+  /// Leaves those in the array that there is no room for.
+  func keep(contentsOf notifications: inout [KeptNotification]) {
+    _ = requests.send(contentsOf: &notifications)
+  }
 
   /// Whether providers must wait.
   var isFull: Bool { isFullNow.load(ordering: .relaxed) }
@@ -137,6 +159,53 @@ import Synchronization
     if !loop.isSimulated { loop.stop() }
   }
 
+  // MARK: Lanes
+
+  /// The lane of a topic; nil if nothing of it was ever kept.
+  func knownLane(_ topic: RelayTopic) -> SpoolLane? {
+    if let latestLane, latestLane.topic == topic { return latestLane }
+    latestLane = lanes[topic]
+    return latestLane
+  }
+
+  /// The lane of a topic, which is made if there is none.
+  func lane(_ topic: RelayTopic) -> SpoolLane {
+    if let known = knownLane(topic) { return known }
+    let lane = SpoolLane(topic, SpoolTotals())
+    lanes[topic] = lane
+    return lane
+  }
+
+  /// The lane has something to do.
+  func due(_ lane: SpoolLane) {
+    guard !lane.isDue else { return }
+    lane.isDue = true
+    due.append(lane)
+  }
+
+  func allDue() { for lane in lanes.values { due(lane) } }
+
+  /// The lane's totals have changed.
+  func changed(_ lane: SpoolLane) {
+    due(lane)
+    guard !lane.isChanged else { return }
+    lane.isChanged = true
+    changed.append(lane)
+  }
+
+  /// Keeps a notification in memory.
+  func remember(_ spooled: SpooledNotification, _ lane: SpoolLane) {
+    if lane.contents.updateValue(spooled, forKey: spooled.order) == nil {
+      memoryBytes += spooled.byteCount
+    }
+  }
+
+  func forget(_ spooled: SpooledNotification, _ lane: SpoolLane) {
+    if lane.contents.removeValue(forKey: spooled.order) != nil {
+      memoryBytes -= spooled.byteCount
+    }
+  }
+
   // MARK: Acceptance
 
   private func take(_ kept: inout [KeptNotification]) {
@@ -147,15 +216,16 @@ import Synchronization
     guard let order = host.order.next() else {
       return answer(kept.waiter, isKept: false)
     }
-    var spooled = SpooledNotification(
-      notification: kept.notification, acceptedMilliseconds: kept.acceptedMilliseconds,
-      interface: kept.waiter.interface, answer: kept.waiter.frame, byteCount: 0,
-      mayHaveArrived: false)
-    spooled.byteCount = rows.put(order, spooled)
-    rows.record(.received, order, spooled)
-    change(spooled.topic) { $0.totals.add(spooled.byteCount) }
+    let spooled = SpooledNotification(
+      kept.notification, order: order, acceptedMilliseconds: kept.acceptedMilliseconds,
+      interface: kept.waiter.interface, answer: kept.waiter.frame, byteCount: 0)
+    spooled.byteCount = rows.put(spooled)
+    rows.record(.received, spooled)
+    let lane = lane(spooled.topic)
+    lane.totals.add(spooled.byteCount)
+    changed(lane)
     totalBytes += spooled.byteCount
-    unwritten.append(UnwrittenNotification(order: order, spooled: spooled, waiter: kept.waiter))
+    unwritten.append(UnwrittenNotification(spooled: spooled, lane: lane, waiter: kept.waiter))
   }
 
   private func answer(_ waiter: KeptNotification.Waiter, isKept: Bool) {
@@ -167,37 +237,33 @@ import Synchronization
     }
   }
 
-  func change(_ topic: RelayTopic, _ body: (inout SpoolLane) -> Void) {
-    body(&lanes[topic, default: SpoolLane(SpoolTotals())])
-    changed.insert(topic)
-    due.insert(topic)
-  }
-
   /// The rows were written, or not.
-  private func written(_ batch: [UnwrittenNotification], _ error: StoreError?) {
+  private func written(_ error: StoreError?) {
     schedule.finished(succeeded: error == nil, nowMilliseconds: loop.nowMilliseconds)
     rows.committed(succeeded: error == nil)
-    if let error { return notWritten(batch, error) }
-    for one in batch {
-      if lanes[one.spooled.topic]?.machine.add(one.order) == true {
-        lanes[one.spooled.topic]?.contents[one.order] = one.spooled
+    defer { writing.removeAll(keepingCapacity: true) }
+    if let error { return notWritten(error) }
+    for one in writing {
+      let hasRoom = memoryBytes < Limits.relayMemoryBytes
+      if one.lane.machine.add(one.spooled.order, hasRoom: hasRoom) {
+        remember(one.spooled, one.lane)
       }
-      due.insert(one.spooled.topic)
+      due(one.lane)
       answer(one.waiter, isKept: true)
     }
   }
 
   /// Whether the rows are on disk is not known: they go with the next group, since their providers send them again.
   /// So do the ends that were to be written.
-  private func notWritten(_ batch: [UnwrittenNotification], _ error: StoreError) {
+  private func notWritten(_ error: StoreError) {
     log.limited(.error, .groupRefused, atMilliseconds: loop.nowMilliseconds) {
       [.text("reason", "\(error)")]
     }
-    for one in batch {
-      remove(one.order, one.spooled, .notWritten)
+    for one in writing {
+      remove(one.spooled, one.lane, .notWritten)
       answer(one.waiter, isKept: false)
     }
-    changed.formUnion(lanes.keys)
+    for lane in lanes.values { changed(lane) }
     hasGivenUp = isStopping
   }
 
@@ -213,17 +279,16 @@ import Synchronization
     if !isFull { host.readOn() }
   }
 
-  // MARK: Sending
+  // MARK: Turns
 
   /// Everything that the turn brought about leaves.
   private func endTurn() {
     let now = loop.nowMilliseconds
     if dueMilliseconds <= now {
       dueMilliseconds = .max
-      due.formUnion(lanes.keys)
+      allDue()
     }
-    if !isStopping { for topic in due.sorted() { work(topic, now) } }
-    due.removeAll(keepingCapacity: true)
+    workOnDue(now)
     gatherLines()
     if !hasGivenUp { write(now) }
     watchFullness()
@@ -232,120 +297,46 @@ import Synchronization
     setTimer(now)
   }
 
-  /// Does what a lane wants done.
-  private func work(_ topic: RelayTopic, _ now: UInt64) {
-    while let action = lanes[topic]?.machine.next(nowMilliseconds: now) {
-      switch action {
-      case .send(let order): send(order, topic, now)
-      case .read(let after, let count): read(topic, after: after, count: count)
-      case .wait(let until):
-        if let until { dueMilliseconds = min(dueMilliseconds, until) }
-        return
-      }
-    }
+  private func workOnDue(_ now: UInt64) {
+    // The same input has the same effects, in a simulation.
+    if due.count > 1 { due.sort { $0.topic < $1.topic } }
+    if !isStopping { for lane in due { work(lane, now) } }
+    for lane in due { lane.isDue = false }
+    due.removeAll(keepingCapacity: true)
   }
 
-  private func send(_ order: UInt64, _ topic: RelayTopic, _ now: UInt64) {
-    guard var spooled = lanes[topic]?.contents[order] else { return }
-    let end =
-      isDead(spooled)
-      ? .withheld
-      : spooled.end(nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds)
-    if let end {
-      _ = lanes[topic]?.machine.answered(order, nil, nowMilliseconds: now, entropy: 0)
-      return self.end(order, spooled, end)
-    }
-    if spooled.mayHaveArrived { lanes[topic]?.ended.repeated += 1 }
-    rows.record(.sentUpstream, order, spooled)
-    spooled.wasSent = true
-    lanes[topic]?.contents[order] = spooled
-    sending(spooled.notification) { [answers] answer in
-      _ = answers.send(Answered(topic: topic, order: order, answer: answer))
-    }
-  }
-
-  /// Whether upstream has declared its token dead within a day; asking again would not help its reputation.
-  private func isDead(_ spooled: SpooledNotification) -> Bool {
-    guard deadTokens.count > 0 else { return false }
-    let token = RelayedToken(spooled.notification)
-    return deadTokens.sinceMilliseconds(of: token, nowSeconds: loop.wallMilliseconds / 1000) != nil
-  }
-
-  private func read(_ topic: RelayTopic, after order: UInt64, count: Int) {
-    do throws(StoreError) {
-      let found = try rows.read(topic, after: order, count: count)
-      for (order, spooled) in found {
-        lanes[topic]?.contents[order] = spooled
-        guard order < startOrder else { continue }
-        lanes[topic]?.contents[order]?.mayHaveArrived = true
-        lanes[topic]?.contents[order]?.answer = nil
-      }
-      lanes[topic]?.machine.read(found.map(\.order), isEnd: found.count < count)
-    } catch {
-      // The lane asks again, a little later.
-      lanes[topic]?.machine.readFailed(nowMilliseconds: loop.nowMilliseconds)
-      log.limited(.error, .notificationUnreadable, atMilliseconds: loop.nowMilliseconds) {
-        [.text("reason", "\(error)")]
-      }
-    }
-  }
-
-  // MARK: Answers
-
-  private func take(_ answered: inout [Answered]) {
-    for one in answered { take(one) }
-  }
-
-  private func take(_ answered: Answered) {
-    let (topic, order) = (answered.topic, answered.order)
-    guard var spooled = lanes[topic]?.contents[order] else { return }
-    due.insert(topic)
-    let verdict = UpstreamVerdict(answered.answer)
-    let cause = UpstreamCause(answered.answer)
-    let ending = lanes[topic]?.machine.answered(
-      order, verdict, nowMilliseconds: loop.nowMilliseconds, entropy: entropy())
-    guard ending == .finished else {
-      rows.record(.deferredUpstream, causeCode: cause?.code ?? 0, order, spooled)
-      if case .again(mayDuplicate: true) = verdict {
-        spooled.mayHaveArrived = true
-        lanes[topic]?.contents[order] = spooled
-      }
-      return
-    }
-    conclude(order, spooled, verdict, cause ?? .otherReason)
-  }
+  // MARK: Ends
 
   /// It is over: only the ledger knows of it.
-  func end(_ order: UInt64, _ spooled: SpooledNotification, _ end: SpoolEnd) {
+  func end(_ spooled: SpooledNotification, _ lane: SpoolLane, _ end: SpoolEnd) {
     noteAnswered(spooled)
-    remove(order, spooled, end)
+    remove(spooled, lane, end)
   }
 
-  private func remove(_ order: UInt64, _ spooled: SpooledNotification, _ end: SpoolEnd) {
+  private func remove(_ spooled: SpooledNotification, _ lane: SpoolLane, _ end: SpoolEnd) {
     let (state, cause) = end.state
-    rows.record(state, causeCode: cause, order, spooled)
-    rows.remove(order, spooled.topic)
-    change(spooled.topic) { lane in
-      lane.contents[order] = nil
-      lane.totals.remove(spooled.byteCount)
-      if let figure = end.figure { lane.ended[keyPath: figure] += 1 }
-    }
+    rows.record(state, causeCode: cause, spooled)
+    rows.remove(spooled.order, lane.topic)
+    forget(spooled, lane)
+    lane.totals.remove(spooled.byteCount)
+    if let figure = end.figure { lane.ended[keyPath: figure] += 1 }
+    changed(lane)
     totalBytes -= spooled.byteCount
   }
 
   /// Ends what waited for too long while nothing was sent.
   private func sweep() {
-    due.formUnion(lanes.keys)
-    for topic in lanes.keys {
-      if lanes[topic]?.alarm.isRaised == false { sendDoubted(topic) }
-      let over =
-        lanes[topic]?.over(
-          nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds) ?? [:]
-      for order in lanes[topic]?.machine.drop(Set(over.keys)) ?? [] {
-        if let spooled = lanes[topic]?.contents[order], let reason = over[order] {
-          end(order, spooled, reason)
+    allDue()
+    for lane in lanes.values {
+      if !lane.alarm.isRaised { sendDoubted(lane) }
+      let over = lane.over(
+        nowMilliseconds: loop.wallMilliseconds, ageSeconds: limits.ageSeconds)
+      for order in lane.machine.drop(Set(over.keys)) {
+        if let spooled = lane.contents[order], let reason = over[order] {
+          end(spooled, lane, reason)
         }
       }
+      releaseExit(of: lane)
     }
     while let token = deadTokens.removeExpired(nowSeconds: loop.wallMilliseconds / 1000) {
       rows.remove(token)
@@ -377,15 +368,14 @@ import Synchronization
       if let next = schedule.nextMilliseconds { dueMilliseconds = min(dueMilliseconds, next) }
       return
     }
-    for topic in changed {
-      guard let totals = lanes[topic]?.totals else { continue }
-      rows.put(totals, of: topic)
+    for lane in changed {
+      lane.isChanged = false
+      rows.put(lane.totals, of: lane.topic)
     }
     changed.removeAll(keepingCapacity: true)
-    let batch = unwritten
-    unwritten = []
+    swap(&writing, &unwritten)
     rows.commit(nowMilliseconds: loop.wallMilliseconds) { [self] error in
-      loop.perform { self.written(batch, error) }
+      loop.perform { self.written(error) }
     }
   }
 

@@ -1,8 +1,11 @@
+import ApusClient
 import ApusCore
 import ApusModel
 
 /// The notifications of one topic in the spool: which is sent when (`RelayLane`), and what is in memory of them.
-struct SpoolLane {
+/// Confined to the spool's loop.
+final class SpoolLane {
+  let topic: RelayTopic
   var machine: RelayLane
   var alarm: ConfigurationAlarm {
     didSet { totals.isInDoubt = alarm.isRaised }
@@ -13,9 +16,15 @@ struct SpoolLane {
   var doubted: [(order: UInt64, cause: UpstreamCause)] = []
   var totals: SpoolTotals
   var ended = RelayEndings()
+  /// Whether it has something to do in this turn.
+  var isDue = false
+  /// Whether its totals are to be written.
+  var isChanged = false
+  var exit: LaneExit?
 
   /// - Parameter totals: What the store has.
-  init(_ totals: SpoolTotals) {
+  init(_ topic: RelayTopic, _ totals: SpoolTotals) {
+    self.topic = topic
     self.totals = totals
     alarm = ConfigurationAlarm(isRaised: totals.isInDoubt)
     machine = RelayLane(storedCount: totals.count)
@@ -28,7 +37,7 @@ struct SpoolLane {
     }
   }
 
-  func figures(of topic: RelayTopic) -> RelayFigures {
+  var figures: RelayFigures {
     var figures = RelayFigures(app: topic.app, environment: topic.environment)
     (figures.count, figures.byteCount) = (totals.count, totals.byteCount)
     (figures.doubtedCount, figures.hold) = (doubted.count, machine.hold)

@@ -35,7 +35,7 @@ struct SpoolRows: ~Copyable {
   var isEmpty: Bool { group.count == 0 }
 
   /// Adds a notification's row; returns its size in bytes.
-  mutating func put(_ order: UInt64, _ spooled: SpooledNotification) -> Int {
+  mutating func put(_ spooled: SpooledNotification) -> Int {
     let notification = spooled.notification
     var value: [UInt8] = []
     swap(&value, &scratch)
@@ -49,7 +49,7 @@ struct SpoolRows: ~Copyable {
         origin: spooled.answer.map(RelayedRecord.Origin.init)),
       deviceToken: notification.token.span, collapseID: notification.collapseID.span,
       payload: notification.payload.span, into: &value)
-    let key = Self.key(order, spooled.topic)
+    let key = Self.key(spooled.order, spooled.topic)
     group.put(.relay, key: key.span, value: value.span)
     return key.count + value.count
   }
@@ -75,7 +75,8 @@ struct SpoolRows: ~Copyable {
 
   /// Adds the token to its topic's feedback list, which has tokens of 32 bytes, as the binary interface.
   mutating func list(_ spooled: SpooledNotification, deadSinceMilliseconds since: Int64) {
-    guard let token = DeviceToken(bytes: spooled.notification.token.span) else { return }
+    let bytes = spooled.notification.token
+    guard let token = DeviceToken(bytes: bytes.span) else { return }
     let list = FeedbackTopic(
       topic: spooled.notification.topic, environment: spooled.notification.environment)
     add(.listed(token, list, deadSinceMilliseconds: max(0, since)))
@@ -86,7 +87,7 @@ struct SpoolRows: ~Copyable {
     switch ending {
     case .removed(let order, let topic):
       let key = Self.key(order, topic)
-      group.delete(.relay, key: key.span)
+      group.deleteOnly(.relay, key: key.span)
     case .dead(let record):
       let key = DeadTokenRecord.key(of: record.token)
       let value = record.encoded()
@@ -123,9 +124,9 @@ struct SpoolRows: ~Copyable {
 
   /// Records that a notification has reached a state.
   mutating func record(
-    _ state: DeliveryState, causeCode: UInt8 = 0, _ order: UInt64, _ spooled: SpooledNotification
+    _ state: DeliveryState, causeCode: UInt8 = 0, _ spooled: SpooledNotification
   ) {
-    ledger.record(state, causeCode: causeCode, spooled.facts(order))
+    ledger.record(state, causeCode: causeCode, spooled.facts)
   }
 
   // MARK: Reading
@@ -140,25 +141,27 @@ struct SpoolRows: ~Copyable {
   /// where it is, for `apus doctor` to report.
   func read(
     _ topic: RelayTopic, after order: UInt64, count: Int
-  ) throws(StoreError) -> [(order: UInt64, spooled: SpooledNotification)] {
-    var found: [(order: UInt64, spooled: SpooledNotification)] = []
+  ) throws(StoreError) -> [SpooledNotification] {
+    var found: [SpooledNotification] = []
     found.reserveCapacity(count)
     let prefix = RelayedRecord.Key.prefix(topic.app, topic.environment)
     let start = Self.key(order + 1, topic)
     try store.scan(.relay, prefix: prefix.span, from: start.span) { key, value in
       guard let key = try? RelayedRecord.Key(decoding: key),
-        let spooled = Self.decode(value, topic, keyByteCount: start.count)
+        let spooled = Self.decode(value, key, keyByteCount: start.count)
       else { return true }
-      found.append((key.sequence, spooled))
+      found.append(spooled)
       return found.count < count
     }
     return found
   }
 
   func read(_ topic: RelayTopic, _ order: UInt64) throws(StoreError) -> SpooledNotification? {
-    let key = Self.key(order, topic)
-    guard let value = try store.get(.relay, key: key.span) else { return nil }
-    return Self.decode(value.span, topic, keyByteCount: key.count)
+    let key = RelayedRecord.Key(
+      app: topic.app, environment: topic.environment, sequence: order)
+    let bytes = key.encoded()
+    guard let value = try store.get(.relay, key: bytes.span) else { return nil }
+    return Self.decode(value.span, key, keyByteCount: bytes.count)
   }
 
   func totals() throws(StoreError) -> [RelayTopic: SpoolTotals] { try Self.totals(store) }
@@ -193,21 +196,21 @@ struct SpoolRows: ~Copyable {
   }
 
   private static func decode(
-    _ value: Span<UInt8>, _ topic: RelayTopic, keyByteCount: Int
+    _ value: Span<UInt8>, _ key: RelayedRecord.Key, keyByteCount: Int
   ) -> SpooledNotification? {
     guard let record = try? RelayedRecord(decoding: value) else { return nil }
     let fields = record.fields
     return SpooledNotification(
-      notification: RelayedNotification(
-        id: fields.id, topic: TopicKey(app: topic.app, suffix: fields.suffix),
-        environment: topic.environment, token: value.extracting(record.deviceToken).copied(),
+      RelayedNotification(
+        id: fields.id, topic: TopicKey(app: key.app, suffix: fields.suffix),
+        environment: key.environment, token: value.extracting(record.deviceToken).copied(),
         pushType: fields.pushType, priority: fields.priority,
         expirationSeconds: fields.expirationSeconds,
         collapseID: value.extracting(record.collapseID).copied(),
         payload: value.extracting(record.payload).copied()),
-      acceptedMilliseconds: fields.acceptedMilliseconds, interface: fields.interface,
-      answer: fields.origin.map(Answer.init),
-      byteCount: keyByteCount + value.count, mayHaveArrived: false)
+      order: key.sequence, acceptedMilliseconds: fields.acceptedMilliseconds,
+      interface: fields.interface, answer: fields.origin.map(Answer.init),
+      byteCount: keyByteCount + value.count)
   }
 }
 

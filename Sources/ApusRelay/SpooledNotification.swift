@@ -19,22 +19,39 @@ extension RelayTopic {
   }
 }
 
-/// A notification in the spool.
-struct SpooledNotification: Sendable {
-  var notification: RelayedNotification
+/// A notification in the spool. Confined to the spool's loop.
+final class SpooledNotification {
+  /// Of acceptance.
+  let order: UInt64
+  let notification: RelayedNotification
   /// Unix milliseconds.
-  var acceptedMilliseconds: Int64
-  var interface: ProviderInterface
+  let acceptedMilliseconds: Int64
+  let interface: ProviderInterface
+  /// What ledger and counters record.
+  let facts: NotificationFacts
   /// The frame that it came with, while its sender may be connected.
   var answer: Answer?
   /// Of its row in the store.
   var byteCount: Int
   /// Whether it was sent upstream before, without an answer: now, or before the service was started.
-  var mayHaveArrived: Bool
-  /// Whether it was sent since it is in memory.
-  var wasSent = false
+  var mayHaveArrived = false
+  /// When it was last sent since it is in memory, by the loop's clock.
+  var sentMilliseconds: UInt64?
   /// Why upstream has rejected it, while its provider is being told.
   var cause: UpstreamCause?
+
+  init(
+    _ notification: RelayedNotification, order: UInt64, acceptedMilliseconds: Int64,
+    interface: ProviderInterface, answer: Answer?, byteCount: Int
+  ) {
+    self.order = order
+    self.notification = notification
+    self.acceptedMilliseconds = acceptedMilliseconds
+    self.interface = interface
+    self.answer = answer
+    self.byteCount = byteCount
+    facts = notification.facts(order, interface)
+  }
 
   var topic: RelayTopic { RelayTopic(notification) }
 
@@ -43,19 +60,16 @@ struct SpooledNotification: Sendable {
     if nowMilliseconds - acceptedMilliseconds > ageSeconds * 1000 { return .tooOld }
     switch notification.expirationSeconds {
     case nil: return nil
-    case 0: return wasSent ? .expired : nil
+    case 0: return sentMilliseconds == nil ? nil : .expired
     case let seconds?: return seconds <= nowMilliseconds / 1000 ? .expired : nil
     }
   }
-
-  /// - Parameter order: Of acceptance.
-  func facts(_ order: UInt64) -> NotificationFacts { notification.facts(order, interface) }
 }
 
 /// A notification whose row is being written, and who waits for that.
-struct UnwrittenNotification: Sendable {
-  var order: UInt64
+struct UnwrittenNotification {
   var spooled: SpooledNotification
+  var lane: SpoolLane
   var waiter: KeptNotification.Waiter
 }
 
@@ -79,9 +93,5 @@ struct SpoolTotals: Sendable, Hashable {
 }
 
 extension KeptNotification.Waiter {
-  var frame: Answer? {
-    if case .frame(let answer) = self { answer } else { nil }
-  }
-
   var interface: ProviderInterface { frame == nil ? .http2 : .binary }
 }

@@ -67,6 +67,14 @@ package struct WriteGroup: ~Copyable, Sendable {
     count += 1
   }
 
+  /// Removes `key`, which was put at most once, and is never put again: row and removal then vanish together when they
+  /// meet in the engine, so that neither reaches a table if the row is short-lived.
+  package mutating func deleteOnly(_ family: StoreFamily, key: Span<UInt8>) {
+    WriteRecord.append(.deleteSingle, family, to: &bytes)
+    WriteRecord.append(lengthPrefixed: key, to: &bytes)
+    count += 1
+  }
+
   /// Removes all keys from `start` up to, but not including, `end`.
   package mutating func deleteRange(
     _ family: StoreFamily, from start: Span<UInt8>, to end: Span<UInt8>
@@ -90,11 +98,12 @@ enum WriteRecord {
   /// Sequence number, 8 bytes, and count, 4 bytes, both little-endian.
   static let headerByteCount = 12
 
-  /// `kTypeColumnFamilyDeletion`, `kTypeColumnFamilyValue` and `kTypeColumnFamilyRangeDeletion` of RocksDB's
-  /// `db/dbformat.h`.
+  /// `kTypeColumnFamilyDeletion`, `kTypeColumnFamilyValue`, `kTypeColumnFamilySingleDeletion` and
+  /// `kTypeColumnFamilyRangeDeletion` of RocksDB's `db/dbformat.h`.
   enum Kind: UInt8 {
     case delete = 0x04
     case put = 0x05
+    case deleteSingle = 0x08
     case deleteRange = 0x0e
   }
 
@@ -158,7 +167,8 @@ enum WriteRecord {
       preconditionFailure("unknown family \(number)")
     }
     let key = run(in: bytes, at: &position)
-    let value = kind == .delete ? nil : run(in: bytes, at: &position)
+    let value =
+      kind == .delete || kind == .deleteSingle ? nil : run(in: bytes, at: &position)
     return Entry(kind: kind, family: family, key: key, value: value)
   }
 

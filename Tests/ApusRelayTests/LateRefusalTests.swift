@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusRelay
 import ApusServer
 import ApusStore
 import ApusTLS
@@ -228,6 +229,23 @@ struct LateRefusalTests {
     try bench.drain()
     let counts = (1...3).map { bench.script.requests(token($0).text).count }
     #expect(counts == [0, 1, 1])
+  }
+
+  @Test("If the relay has no room for one, its sender is told, and those before it are sent")
+  func noRoom() throws {
+    let bench = try RelayBench(SpoolLimits(inboxCapacity: 2))
+    let identity = try bench.gateway.directory.providerIdentity()
+    for number in 1...4 { bench.script.answer(token(number).text, Self.good) }
+    let sender = try bench.sender(identity)
+    try sender.send(frame(1) + frame(2) + frame(3) + frame(4))
+    #expect(try sender.end().bytes == packet(1, 3))
+    try bench.drain()
+    let next = try bench.sender(confirms: true, identity)
+    try next.send(frame(3) + frame(4))
+    for identifier: UInt32 in 3...4 { #expect(try next.packet() == packet(0, identifier)) }
+    try bench.drain()
+    let counts = (1...4).map { bench.script.requests(token($0).text).count }
+    #expect(counts == [1, 1, 1, 1])
   }
 
   @Test("A rejection is told when it is known whether the store has what followed")

@@ -49,6 +49,32 @@ struct DurableStoreTests {
     store.close()
   }
 
+  @Test(
+    "A row that was put once is gone for good, also if it is removed twice",
+    arguments: Engine.allCases)
+  func deletedOnly(engine: Engine) async throws {
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let store = try engine.make(in: scratch)
+    _ = await commit(store) { for key in UInt8(1)...4 { $0.put(.relay, [key], [key]) } }
+    // The third is in a table by then.
+    if let disk = store as? RocksStore { try disk.compact(.relay) }
+    _ = await commit(store) {
+      $0.put(.relay, [5], [5])
+      $0.deleteOnly(.relay, key: [3].span)
+      $0.deleteOnly(.relay, key: [5].span)
+    }
+    // What failed may have been written, and is written again; so may the removal of a row that was not.
+    _ = await commit(store) {
+      $0.deleteOnly(.relay, key: [3].span)
+      $0.deleteOnly(.relay, key: [6].span)
+    }
+    #expect(try store.rows(.relay, prefix: []).map { $0[0] } == [[1], [2], [4]])
+    if let disk = store as? RocksStore { try disk.compact(.relay) }
+    #expect(try store.rows(.relay, prefix: []).map { $0[0] } == [[1], [2], [4]])
+    store.close()
+  }
+
   /// Keys around the ends of prefixes, most of them with bytes of 0xff.
   static let keys: [[UInt8]] = [
     [0x00], [0x01, 0xff], [0x01, 0xff, 0x00], [0x01, 0xff, 0xff], [0x02], [0xfe, 0xff], [0xff],

@@ -89,6 +89,7 @@ struct WriteGroupTests {
     group.put(.meta, [], [])
     group.put(.feedback, [UInt8](repeating: 1, count: 200), [9])
     group.delete(.meta, [5])
+    group.deleteOnly(.relay, key: [6, 7].span)
     let bytes = group.bytes
     var position = 12
     let first = try #require(WriteRecord.next(in: bytes.span, at: &position))
@@ -98,6 +99,9 @@ struct WriteGroupTests {
     #expect(second.value.map { Array(bytes[$0]) } == [9])
     let third = try #require(WriteRecord.next(in: bytes.span, at: &position))
     #expect(third.family == .meta && Array(bytes[third.key]) == [5] && third.value == nil)
+    let fourth = try #require(WriteRecord.next(in: bytes.span, at: &position))
+    #expect(fourth.family == .relay && fourth.kind == .deleteSingle)
+    #expect(Array(bytes[fourth.key]) == [6, 7] && fourth.value == nil)
     #expect(WriteRecord.next(in: bytes.span, at: &position) == nil)
   }
 }

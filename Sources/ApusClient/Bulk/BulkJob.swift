@@ -21,7 +21,7 @@ final class BulkJob: @unchecked Sendable {
     /// Whether the loop must be told of the next push.
     var isLoopWaiting = true
     var feeder: CheckedContinuation<Void, Never>?
-    var reader: CheckedContinuation<Void, Never>?
+    var reader: Reader?
     var hasInputEnded = false
     var failure: (any Error)?
     /// Set when nobody reads the outcomes any more, or the client is closed: no more pushes are taken.
@@ -31,9 +31,24 @@ final class BulkJob: @unchecked Sendable {
     var isOver: Bool { hasInputEnded && openCount == 0 }
   }
 
+  /// Who waits for outcomes.
+  private enum Reader {
+    case task(CheckedContinuation<Void, Never>)
+    case thread(@Sendable () -> Void)
+
+    func wake() {
+      switch self {
+      case .task(let continuation): continuation.resume()
+      case .thread(let wake): wake()
+      }
+    }
+  }
+
   /// Most pushes between the sequence and the reader.
   let capacity: Int
   private let timeoutMilliseconds: UInt64
+  /// Whether there is no end of input: the loop forgets the bulk send while it has no pushes.
+  private let isEndless: Bool
   private let state = Mutex(State())
   /// Tells the loop that there are pushes. False if the loop has ended.
   private let wake: @Sendable (BulkJob) -> Bool
@@ -48,8 +63,10 @@ final class BulkJob: @unchecked Sendable {
   private(set) var isOver = false
 
   init(
-    capacity: Int, timeoutMilliseconds: UInt64, wake: @escaping @Sendable (BulkJob) -> Bool
+    capacity: Int, timeoutMilliseconds: UInt64, isEndless: Bool = false,
+    wake: @escaping @Sendable (BulkJob) -> Bool
   ) {
+    self.isEndless = isEndless
     self.capacity = capacity
     self.timeoutMilliseconds = timeoutMilliseconds
     self.wake = wake
@@ -116,6 +133,29 @@ extension BulkJob {
     }
   }
 
+  /// Passes filled pushes to the loop, and empties the array.
+  func submit(_ pushes: inout [BulkPush]) {
+    var moved: [BulkPush] = []
+    swap(&moved, &pushes)
+    let (mustWake, cause) = state.withLock { state -> (Bool, UnknownCause?) in
+      state.openCount += moved.count
+      if let ending = state.ending { return (false, ending) }
+      state.waiting.append(contentsOf: moved)
+      defer { state.isLoopWaiting = false }
+      return (state.isLoopWaiting, nil)
+    }
+    if let cause {
+      for push in moved {
+        push.send.result = .success(.unknown(cause, retryMayDuplicate: false))
+        giveToReader(push.send)
+      }
+    } else if mustWake, !wake(self) {
+      end(UnknownCause(.clientClosed))
+    }
+    moved.removeAll(keepingCapacity: true)
+    swap(&moved, &pushes)
+  }
+
   /// Reports an invalid push.
   func reject(_ send: PendingSend, _ error: PushRequestError) {
     send.result = .failure(error)
@@ -128,7 +168,7 @@ extension BulkJob {
       state.finished.append(BulkPush(send))
       return state.reader.take()
     }
-    reader?.resume()
+    reader?.wake()
   }
 
   /// The sequence has ended.
@@ -138,7 +178,7 @@ extension BulkJob {
       state.failure = failure
       return state.reader.take()
     }
-    reader?.resume()
+    reader?.wake()
     // The loop forgets a finished bulk send the next time it is woken.
     _ = wake(self)
   }
@@ -192,8 +232,9 @@ extension BulkJob {
   /// Hands the collected pushes to the reader.
   func deliver() {
     let reader = state.withLock { state in
-      isOver = state.hasInputEnded && state.waiting.isEmpty && openOnLoop == 0
-      guard !collected.isEmpty else { return nil as CheckedContinuation<Void, Never>? }
+      let expectsMore = isEndless ? !state.isLoopWaiting : !state.hasInputEnded
+      isOver = !expectsMore && state.waiting.isEmpty && openOnLoop == 0
+      guard !collected.isEmpty else { return nil as Reader? }
       if state.finished.isEmpty {
         swap(&state.finished, &collected)
       } else {
@@ -202,7 +243,7 @@ extension BulkJob {
       return state.reader.take()
     }
     collected.removeAll(keepingCapacity: true)
-    reader?.resume()
+    reader?.wake()
   }
 
   /// The client is closed: waiting pushes get their outcome, and later ones get it immediately.
@@ -227,7 +268,7 @@ extension BulkJob {
     }
     task?.cancel()
     feeder?.resume()
-    reader?.resume()
+    reader?.wake()
   }
 }
 
@@ -264,13 +305,22 @@ extension BulkJob {
       await withCheckedContinuation { continuation in
         let isNeeded = state.withLock { state in
           guard state.finished.isEmpty, !state.isOver else { return false }
-          state.reader = continuation
+          state.reader = .task(continuation)
           return true
         }
         if !isNeeded { continuation.resume() }
       }
     } onCancel: {
       cancel()
+    }
+  }
+
+  /// Lets `wake` be called once, on any thread, when there are outcomes. False if there are some already.
+  func callForOutcomes(_ wake: @escaping @Sendable () -> Void) -> Bool {
+    state.withLock { state in
+      guard state.finished.isEmpty else { return false }
+      state.reader = .thread(wake)
+      return true
     }
   }
 

@@ -110,17 +110,19 @@ struct EncodedPush: Sendable {
   ///
   /// - Parameter bundleID: That of the app at the service.
   init(relaying notification: RelayedNotification, to bundleID: [UInt8]) {
+    encode(relaying: notification, to: bundleID)
+  }
+
+  /// Replaces the contents with such a push.
+  mutating func encode(relaying notification: RelayedNotification, to bundleID: [UInt8]) {
     id = notification.id
     payload = notification.payload
-    let digits = Hex.encode(notification.token.span)
-    fields.add(.path, Self.devicePath, digits.span)
+    fields.removeAll()
+    fields.add(.path, Self.devicePath, hexadecimal: notification.token.span)
     fields.add(.apnsID, id)
-    if let type = notification.pushType {
-      pushType = type
-      fields.add(.apnsPushType, type.name)
-    }
-    let topic = bundleID + notification.topic.suffix.text.bytes
-    fields.add(.apnsTopic, value: topic.span)
+    pushType = notification.pushType ?? .alert
+    if let type = notification.pushType { fields.add(.apnsPushType, type.name) }
+    fields.add(.apnsTopic, value: bundleID.span, notification.topic.suffix.text)
     addPriority(notification.priority)
     if let seconds = notification.expirationSeconds { add(expiration: seconds) }
     if !notification.collapseID.isEmpty {
@@ -211,9 +213,6 @@ struct EncodedPush: Sendable {
   }
 
   private mutating func add(expiration seconds: Int64) {
-    if seconds == 0 { return fields.add(.apnsExpiration, "0") }
-    var digits: [UInt8] = []
-    digits.append(decimal: seconds)
-    fields.add(.apnsExpiration, value: digits.span)
+    fields.add(.apnsExpiration, number: UInt64(seconds))
   }
 }

@@ -7,10 +7,9 @@ extension SendOutcome {
   /// also `timestamp` in milliseconds.
   ///
   /// Source: Handling notification responses from APNs.
-  init(answer: HTTP2Response, to push: EncodedPush) {
-    let id = push.id
+  init(answer: HTTP2Response, toPush id: NotificationID, _ purpose: EncodedPush.Purpose) {
     // Channels are created with 201 and deleted with 204 (Sending channel management requests to APNs).
-    if answer.status == 200 || push.purpose != .push && (200..<300).contains(answer.status) {
+    if answer.status == 200 || purpose != .push && (200..<300).contains(answer.status) {
       self = .accepted(apnsID: id, uniqueID: answer.text(.apnsUniqueID))
       return
     }

@@ -186,6 +186,7 @@ extension Dispatcher {
     for send in queue.takeOverdue(nowMilliseconds: nowMilliseconds) {
       finish(send, UnknownCause(.timedOut, waitingText), retryMayDuplicate: false)
     }
+    for job in bulkJobs { endOverdue(job, nowMilliseconds) }
     sendDelayed(nowMilliseconds)
     for session in leaving + sessions {
       session.expire(nowMilliseconds: nowMilliseconds) { finish($0, $1) }
@@ -198,6 +199,14 @@ extension Dispatcher {
     shrink(nowMilliseconds)
     fill(nowMilliseconds: nowMilliseconds)
     endStall(nowMilliseconds)
+  }
+
+  /// Those of a relay have a deadline while they wait, each no earlier than the one before.
+  private func endOverdue(_ job: BulkJob, _ nowMilliseconds: UInt64) {
+    while let send = job.first(), send.deadlineMilliseconds <= nowMilliseconds {
+      job.dropFirst()
+      finish(send, UnknownCause(.timedOut, waitingText), retryMayDuplicate: false)
+    }
   }
 
   private func sendDelayed(_ nowMilliseconds: UInt64) {

@@ -143,7 +143,9 @@ final class ProviderSession {
     switch response.failure {
     case nil:
       if send.push.purpose != .push { send.answer = ChannelAnswer(response) }
-      return .outcome(SendOutcome(answer: response, to: send.push))
+      // The whole push would be retained for that.
+      return .outcome(
+        SendOutcome(answer: response, toPush: send.push.id, send.push.purpose))
     case .refused:
       // A service that lowers its limit refuses requests in flight; the connection itself is fine.
       if http2.openStreamCount < http2.streamLimit { isRetired = true }

@@ -2,10 +2,10 @@ import ApusModel
 
 /// The notifications of one app in one environment that wait to be sent upstream or for upstream's answer.
 ///
-/// Each is known by its order of acceptance. Only a window of the oldest is in memory; the others are in the store and
-/// are read when there is room. Those in the window are sent in their order, as many at once as the client takes. What
-/// upstream could not take is sent again later; if that concerns all of them, the lane is held, and afterwards a single
-/// notification is tried before the others follow.
+/// Each is known by its order of acceptance. A window of the oldest is in memory, and beyond it what is new while there
+/// is room for it; the others are in the store and are read when there is room in the window. Those in memory are sent
+/// in their order, at most a window's at a time. What upstream could not take is sent again later; if that concerns all
+/// of them, the lane is held, and afterwards a single notification is tried before the others follow.
 ///
 /// The driver calls ``next(nowMilliseconds:)`` until it returns `wait`. Times are of the loop's clock, in milliseconds.
 package struct RelayLane: Sendable {
@@ -72,8 +72,10 @@ package struct RelayLane: Sendable {
 
   /// A notification is in the store. True if the lane keeps it in memory; otherwise it is read later, or was read
   /// already.
-  package mutating func add(_ order: UInt64) -> Bool {
-    guard order > readOrder, unreadCount == 0, !isReading, knownCount < window else {
+  ///
+  /// - Parameter hasRoom: Whether there is memory for one beyond the window.
+  package mutating func add(_ order: UInt64, hasRoom: Bool = false) -> Bool {
+    guard order > readOrder, unreadCount == 0, !isReading, knownCount < window || hasRoom else {
       unreadCount += 1
       return false
     }
@@ -130,6 +132,7 @@ package struct RelayLane: Sendable {
       // One is tried first.
       if openCount > 0 { return .wait(untilMilliseconds: nil) }
     }
+    guard openCount < window else { return .wait(untilMilliseconds: nil) }
     if let retry = retries.last, retry.dueMilliseconds <= now {
       retries.removeLast()
       openCount += 1

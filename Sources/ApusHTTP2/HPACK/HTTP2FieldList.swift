@@ -48,6 +48,39 @@ package struct HTTP2FieldList: Sendable {
     store.write(rest, at: place + length)
   }
 
+  /// Adds a field whose value is a constant, and bytes as lower-case digits.
+  package mutating func add(
+    _ name: HeaderName, _ text: StaticString, hexadecimal bytes: Span<UInt8>
+  ) {
+    let length = text.utf8CodeUnitCount
+    let place = begin(name, length: length + 2 * bytes.count)
+    text.withUTF8Buffer { value in unsafe store.write(Span(_unsafeElements: value), at: place) }
+    var output = store.mutableSpan
+    bytes.writeHexadecimal(to: &output, at: place + length)
+  }
+
+  /// Adds a field whose value ends with a constant.
+  package mutating func add(_ name: HeaderName, value: Span<UInt8>, _ end: StaticString) {
+    let place = begin(name, length: value.count + end.utf8CodeUnitCount)
+    store.write(value, at: place)
+    end.withUTF8Buffer { text in
+      unsafe store.write(Span(_unsafeElements: text), at: place + value.count)
+    }
+  }
+
+  /// Adds a field with a number, 0 or more.
+  package mutating func add(_ name: HeaderName, number: UInt64) {
+    var (digits, rest) = (1, number)
+    while rest >= 10 { (digits, rest) = (digits + 1, rest / 10) }
+    let place = begin(name, length: digits)
+    var output = store.mutableSpan
+    rest = number
+    for index in stride(from: place + digits - 1, through: place, by: -1) {
+      output[index] = 0x30 + UInt8(truncatingIfNeeded: rest % 10)
+      rest /= 10
+    }
+  }
+
   /// Reserves room for a field. Returns the offset of its value.
   private mutating func begin(_ name: HeaderName, length: Int) -> Int {
     precondition(length <= Int(UInt16.max), "a value too long for a header field")

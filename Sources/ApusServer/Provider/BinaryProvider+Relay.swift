@@ -70,12 +70,26 @@ extension BinaryProvider {
     let kept = KeptNotification(
       notification: notification, acceptedMilliseconds: now.wallMilliseconds,
       waiter: .frame(nextAnswer))
-    guard relay.keep(kept) else { return .refused(.processingError) }
+    providers.binaryScratch.kept.append(kept)
     pauseReading(seconds: relay.charge(notification.topic.app))
     relaying?.frames.addRelayed(
       .init(digest: digest(of: frame, bytes), original: id), sequence: machine.nextSequence,
       identifier: frame.identifier ?? 0, isSilent: frame.isSimple)
     return .undecided
+  }
+
+  /// Hands over what was read: together, so that the relay's thread is woken once.
+  func handOver(to relay: any UpstreamRelay) {
+    let scratch = providers.binaryScratch
+    guard !scratch.kept.isEmpty else { return }
+    relay.keep(contentsOf: &scratch.kept)
+    guard !scratch.kept.isEmpty else { return }
+    // Deciding about one does not read more.
+    for kept in scratch.kept {
+      guard let answer = kept.waiter.frame else { continue }
+      decided(Verdict(answer: answer, rejection: Rejection(.serviceUnavailable)))
+    }
+    scratch.kept.removeAll(keepingCapacity: true)
   }
 
   /// The outcome of a frame that repeats an accepted one after an error packet; nil for any other.

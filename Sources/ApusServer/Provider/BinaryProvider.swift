@@ -78,6 +78,7 @@ final class BinaryProvider: ConnectionDriver {
     // None of it changes meanwhile. To look at it frame by frame would retain and release what is on the way each time.
     let (sender, sealer, now) = (sender, context.sealer, Now(context))
     let upstream = beginRelaying()
+    defer { if let upstream { handOver(to: upstream) } }
     let scratch = providers.binaryScratch
     var offset = 0
     while true {
@@ -391,4 +392,6 @@ final class BinaryScratch {
   var batch = FrameBatch()
   /// What the batch's tokens say.
   var claims: [TokenClaims?] = []
+  /// Frames for upstream.
+  var kept: [KeptNotification] = []
 }

@@ -22,6 +22,9 @@ package protocol UpstreamRelay: Sendable {
   /// over. False if too many wait to be written.
   func keep(_ notification: KeptNotification) -> Bool
 
+  /// The same for several, from the front: removes those from the array that are taken, and leaves the others.
+  func keep(contentsOf notifications: inout [KeptNotification])
+
   /// Counts a notification of an app, if the quotas of app and team let it go upstream now. Returns 0 then, else the
   /// seconds until one may go.
   func admit(_ app: AppID) -> Int
@@ -83,6 +86,11 @@ package struct KeptNotification: Sendable {
     case frame(Answer)
     /// Called once, on any thread, with whether the store has the notification.
     case request(@Sendable (_ isKept: Bool) -> Void)
+
+    /// The frame, if it is one.
+    package var frame: Answer? {
+      if case .frame(let answer) = self { answer } else { nil }
+    }
   }
 }
 

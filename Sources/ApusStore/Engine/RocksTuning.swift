@@ -92,7 +92,7 @@ struct RocksTuning {
       unsafe rocksdb_block_based_options_set_whole_key_filtering(table, 0)
       unsafe rocksdb_options_set_memtable_prefix_bloom_size_ratio(made, 0.02)
     }
-    if family == .mailbox || family == .relay {
+    if Self.fillsUp(family) {
       // Rows are short-lived: a file in which half of 4,096 neighbouring rows are removals is merged early.
       unsafe rocksdb_options_add_compact_on_deletion_collector_factory(made, 4096, 2048)
     }
@@ -101,8 +101,9 @@ struct RocksTuning {
       unsafe rocksdb_options_set_optimize_filters_for_hits(made, 1)
     }
     unsafe rocksdb_options_set_block_based_table_factory(made, table)
-    // Half of the memtable memory for a family that fills up: one is written out while the next accepts rows.
-    let share = family == .mailbox ? options.memtableBytes / 2 : options.memtableBytes / 8
+    // Half of the memtable memory for a family that fills up: one is written out while the next accepts rows. Of those
+    // of `relay` few are left by then.
+    let share = Self.fillsUp(family) ? options.memtableBytes / 2 : options.memtableBytes / 8
     unsafe rocksdb_options_set_write_buffer_size(made, max(share, 64 * 1024))
     unsafe rocksdb_options_set_max_write_buffer_number(made, 2)
     unsafe setCompaction(of: family, made)
@@ -116,6 +117,11 @@ struct RocksTuning {
       case .devices, .meta, .feedback, .channels, .relay: nil
       }
     return unsafe age.flatMap { unsafe with($0, made) } ?? made
+  }
+
+  /// Whether a row of the family comes and goes with each notification.
+  private static func fillsUp(_ family: StoreFamily) -> Bool {
+    family == .mailbox || family == .relay
   }
 
   /// The ledger's lines are written in order of time and removed in that order. Its tables are never merged, which

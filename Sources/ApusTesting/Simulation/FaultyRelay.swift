@@ -36,6 +36,10 @@ final class FaultyRelay: UpstreamRelay {
     return true
   }
 
+  func keep(contentsOf notifications: inout [KeptNotification]) {
+    while let first = notifications.first, keep(first) { notifications.removeFirst() }
+  }
+
   func admit(_ app: AppID) -> Int { relay.admit(app) }
 
   func charge(_ app: AppID) -> Int { relay.charge(app) }

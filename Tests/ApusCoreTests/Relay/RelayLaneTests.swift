@@ -56,6 +56,33 @@ struct RelayLaneTests {
     #expect(lane.add(8) == true)
   }
 
+  @Test("With room for more, new ones are kept beyond the window, and sent as others are answered")
+  func room() {
+    var lane = RelayLane(storedCount: 0, window: 2)
+    #expect((1...3).map { lane.add($0, hasRoom: true) } == [true, true, true])
+    #expect(lane.add(4, hasRoom: false) == false)
+    // In their order: the fourth has to be read first.
+    #expect(lane.add(5, hasRoom: true) == false)
+    #expect(sent(&lane) == [1, 2])
+    answer(&lane, 2, .accepted(uniqueID: nil))
+    #expect(sent(&lane) == [3])
+    for order: UInt64 in [1, 3] { answer(&lane, order, .accepted(uniqueID: nil)) }
+    #expect(lane.next(nowMilliseconds: 0) == .read(after: 3, count: 2))
+    lane.read([4, 5], isEnd: false)
+    #expect(sent(&lane) == [4, 5])
+  }
+
+  @Test("What is put back waits until fewer than a window's are being sent")
+  func putBackMany() {
+    var lane = lane(7, window: 2)
+    for order: UInt64 in 1...3 { lane.putBack(order) }
+    #expect(sent(&lane) == [1, 2])
+    answer(&lane, 1, .accepted(uniqueID: nil))
+    #expect(sent(&lane) == [3])
+    answer(&lane, 3, .accepted(uniqueID: nil))
+    #expect(sent(&lane) == [7])
+  }
+
   @Test("One that was read before its own word came is not known twice")
   func readEarly() {
     var lane = RelayLane(storedCount: 1, window: 4)
