@@ -17,7 +17,8 @@ extension NodeName: Comparable {
   package static func < (left: NodeName, right: NodeName) -> Bool { left.text < right.text }
 }
 
-/// One start of a node. Each start takes a greater number than all before it.
+/// One start of a node. Each start takes a greater number than all before it, and the statement that takes the lease
+/// compares: one that is delayed must not bring an earlier incarnation back.
 package struct Incarnation: Sendable, Hashable {
   package let rawValue: UInt64
 

@@ -68,8 +68,8 @@ package struct PlacementPlan: Sendable {
   private let watch: LeaseWatch
   private let own: NodeIncarnation
 
-  /// - Parameter isDraining: Whether this node gives its partitions away and takes none.
-  package init(map: PartitionMap, watch: LeaseWatch, own: NodeIncarnation, isDraining: Bool) {
+  /// This node drains, too, only once its row says so: a node that others still give partitions to must take them.
+  package init(map: PartitionMap, watch: LeaseWatch, own: NodeIncarnation) {
     self.map = map
     self.watch = watch
     self.own = own
@@ -78,6 +78,8 @@ package struct PlacementPlan: Sendable {
       let standing = watch.standing(of: row.holder)
       return standing == .unproven || standing == .live
     }
+    let row = watch.row(of: own.node)
+    let isDraining = row?.holder == own && row?.isDraining == true
     placement = Placement(isDraining ? others : others + [own.node])
   }
 

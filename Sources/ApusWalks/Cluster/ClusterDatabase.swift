@@ -127,7 +127,11 @@ struct ClusterDatabase {
   }
 
   private mutating func register(_ sender: NodeIncarnation) -> Progress {
-    if let row = leases[sender.node], row.state == .held { return .answered(.refused) }
+    if let row = leases[sender.node],
+      row.state == .held || row.holder.incarnation >= sender.incarnation
+    {
+      return .answered(.refused)
+    }
     guard !isLocked(sender.node) else { return .blocked }
     leases[sender.node] = LeaseRow(holder: sender)
     let lane = Lane(incarnation: sender.incarnation)

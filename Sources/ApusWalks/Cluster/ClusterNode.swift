@@ -64,7 +64,7 @@ final class ClusterNode {
   var isRegistering = false
   var isLooking = false
   var lookMilliseconds: UInt64 = 0
-  private(set) var isDraining = false
+  private(set) var mustDrain = false
 
   init(
     _ own: NodeIncarnation, partitions: [Partition], canary: ClusterCanary?, random: SeededRandom
@@ -109,9 +109,12 @@ final class ClusterNode {
     return row.epoch
   }
 
-  func drain() {
-    isDraining = true
-    send(.drain, .order)
+  func drain() { mustDrain = true }
+
+  /// Whether the others have been told.
+  private var isDraining: Bool {
+    let row = watch.row(of: own.node)
+    return row?.holder == own && row?.isDraining == true
   }
 
   // MARK: The loop
@@ -149,6 +152,7 @@ final class ClusterNode {
   /// What follows from a look at all rows.
   func plan(atMilliseconds now: UInt64) {
     guard let lease else { return register(now) }
+    if mustDrain, !isDraining { send(.drain, .order) }
     guard lease.mayDecide(atMilliseconds: now) else { return }
     let plan = makePlan()
     let wanted = plan.handOvers
@@ -170,7 +174,7 @@ final class ClusterNode {
   }
 
   func makePlan() -> PlacementPlan {
-    PlacementPlan(map: map, watch: watch, own: own, isDraining: isDraining)
+    PlacementPlan(map: map, watch: watch, own: own)
   }
 
   /// Begins only when the node's last incarnation is over.

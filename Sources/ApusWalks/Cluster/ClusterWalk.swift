@@ -134,7 +134,7 @@ extension ClusterModel {
         machines[index].cutUntilMilliseconds = until
       }
       if machines[index].node == nil { machines[index].startMilliseconds = until }
-      if index == survivor, machines[index].node?.isDraining == true { machines[index].node = nil }
+      if index == survivor, machines[index].node?.mustDrain == true { machines[index].node = nil }
     }
   }
 

@@ -27,7 +27,7 @@ struct ClusterWalkTests {
 
   @Test("Each law notices what breaks it", arguments: ClusterCanary.allCases)
   func canaries(canary: ClusterCanary) {
-    let isNoticed = (1...40 as ClosedRange<UInt64>).contains { seed in
+    let isNoticed = (1...60 as ClosedRange<UInt64>).contains { seed in
       ClusterWalk(seed: seed, rounds: 2, canary: canary).brokenLaw == canary.law
     }
     #expect(isNoticed)

@@ -80,12 +80,13 @@ struct PlacementPlanTests {
     var watch = LeaseWatch()
     for step in 0...30 as ClosedRange<UInt64> {
       let others = [row(Self.b, b, step), row(Self.c, c, step)].compactMap(\.self)
-      watch.observe(others + [LeaseRow(holder: Self.a)], atMilliseconds: 250 * step)
+      watch.observe(
+        others + [LeaseRow(holder: Self.a, isDraining: isDraining)], atMilliseconds: 250 * step)
       // Those that have not renewed since then are unproven.
       if step == 26, b == .unproven || c == .unproven { watch.disconnected() }
     }
     let map = PartitionMap(rows.mapValues { PartitionRow(owner: $0, epoch: Epoch(5)) })
-    return PlacementPlan(map: map, watch: watch, own: own, isDraining: isDraining)
+    return PlacementPlan(map: map, watch: watch, own: own)
   }
 
   private func row(_ holder: NodeIncarnation, _ seen: Seen, _ step: UInt64) -> LeaseRow? {
@@ -196,6 +197,15 @@ struct PlacementPlanTests {
     #expect(other.placement.node(for: 0) != "node-2")
     #expect(other.handOvers.allSatisfy { $0.receiver == Self.c })
     #expect(other.move(of: 511) == .leave)
+  }
+
+  @Test("An earlier incarnation that drained says nothing about this one")
+  func drainedBefore() {
+    var watch = LeaseWatch()
+    watch.observe([LeaseRow(holder: Self.a, isDraining: true)], atMilliseconds: 0)
+    let plan = PlacementPlan(
+      map: PartitionMap(), watch: watch, own: NodeIncarnation("node-1", 2))
+    #expect(plan.placement.node(for: 0) == "node-1")
   }
 
   @Test("A node that drains alone keeps what it owns")
