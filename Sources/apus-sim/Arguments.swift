@@ -9,7 +9,7 @@ struct Arguments {
   /// What to run.
   enum Kind {
     case worlds
-    /// Random walks on a shard.
+    /// Random walks of a shard and of a cluster.
     case walks
     /// Each rule broken on purpose.
     case canaries
@@ -34,7 +34,8 @@ struct Arguments {
       --count N       run N seeds, one after the other (default: 1)
       --duration S    continue with the following seeds for S seconds
       --canaries      break each rule once, and find out whether the law about it is reported
-      --walks         only walk: one shard, its disk and its devices, 300 random steps for each seed
+      --walks         only walk: one shard, its disk and its devices, 300 random steps for each seed; and a cluster of
+                      nodes over one database, for 43 seconds
       --trace         print the last events, even if no law was broken
       --canary NAME   break a rule deliberately: \
     \(SimulationCanary.allCases.map(\.rawValue).joined(separator: ", "))

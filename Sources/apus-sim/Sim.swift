@@ -40,13 +40,15 @@ struct Sim {
   private static func walk(_ arguments: Arguments) -> Bool {
     var walks = 0
     for seed in arguments.seeds {
-      if let fault = ShardWalk(seed: seed, steps: stepsOfWalk).fault {
+      if let fault = ShardWalk(seed: seed, steps: stepsOfWalk).fault
+        ?? ClusterWalk(seed: seed, rounds: 1).fault
+      {
         print("broken: \(fault)\nrepeat: apus-sim --walks --seed \(seed)")
         return false
       }
       walks += 1
     }
-    print("\(walks) walks of \(stepsOfWalk) steps, no law broken")
+    print("\(walks) walks of a shard (\(stepsOfWalk) steps) and of a cluster, no law broken")
     return true
   }
 
