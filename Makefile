@@ -90,6 +90,7 @@ crash: release ## Kill the service KILLS=100 times under load and account for al
 	Tests/Crash/feedback.py $(if $(SEED),--seed $(SEED))
 	Tests/Crash/relay.py $(if $(SEED),--seed $(SEED))
 	@scripts/setup.sh test
+	Tests/Crash/database.py $(if $(SEED),--seed $(SEED))
 	Tests/Crash/relay.py --sender pyapns --count 2000 --kills 4 --outages 4 $(if $(SEED),--seed $(SEED))
 	Tests/Crash/relay.py --sender apns-clerk --count 2000 --kills 4 --outages 4 $(if $(SEED),--seed $(SEED))
 

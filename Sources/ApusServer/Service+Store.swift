@@ -36,6 +36,8 @@ extension Service {
   ) throws -> PostgresStore {
     var options = PostgresOptions()
     options.allowsSingleServer = configuration.allowsSingleDatabase
+    // Less than the 90 seconds within which systemd expects the service to be ready.
+    options.openingMilliseconds = 60_000
     let log = configuration.log
     options.onThreadStart = { Scheduling.preferShortSlices() }
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }

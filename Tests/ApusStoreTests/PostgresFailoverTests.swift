@@ -12,7 +12,7 @@ struct PostgresFailoverTests {
     _ = try servers[0].address(of: Self.database)
     let hosts = servers.map { $0.directory.path() }.joined(separator: ",")
     return try PostgresAddress(
-      "postgresql:///\(Self.database)?host=\(hosts)&user=postgres&target_session_attrs=read-write")
+      "postgresql:///\(Self.database)?host=\(hosts)&user=postgres")
   }
 
   /// Commits one group after the other on a thread of its own, until told to stop.
@@ -89,6 +89,30 @@ struct PostgresFailoverTests {
       try await Task.sleep(for: .milliseconds(20))
     }
     #expect(try rows(store) == Set(committed.map(Writer.key)))
+  }
+
+  @Test("A process that starts while the database is away waits for it")
+  func startMeanwhile() async throws {
+    let server = try PostgresServer()
+    let address = try address([server])
+    try server.kill()
+    let events = Recorder<String>()
+    let isWaiting = Latch()
+    var options = PostgresOptions.forTests
+    options.onEvent = { event in
+      if events.all.isEmpty { isWaiting.arrive() }
+      events.append("\(event)")
+    }
+    #expect(throws: StoreError.self) { try PostgresStore(address, options) }
+    options.openingMilliseconds = 600_000
+    let patient = options
+    async let opening = Task.detached { try PostgresStore(address, patient) }.value
+    await isWaiting.wait()
+    try server.start()
+    let store = try await opening
+    defer { store.close() }
+    #expect(await commit(store) { $0.put(.meta, [1], [1]) } == nil)
+    #expect(events.all.allSatisfy { $0.contains("tries again in") })
   }
 
   @Test("After a promotion everything acknowledged is there, and the service goes on by itself")

@@ -234,6 +234,38 @@ struct PostgresStoreTests {
     #expect(try sql("SELECT session > 1 FROM apus.lane") == ["t"])
   }
 
+  @Test("A group whose end is unknown stays so, whatever a new connection is told")
+  func doubt() async throws {
+    let store = try open { $0.holdMilliseconds = 400 }
+    defer { store.close() }
+    #expect(await commit(store) { $0.put(.meta, [1], [1]) } == nil)
+    try sql("CREATE TABLE closed (x integer)")
+    try sql(
+      """
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.session <> OLD.session AND EXISTS (SELECT FROM public.closed) THEN RAISE 'closed'; END IF;
+        RETURN NEW;
+      END $$;
+      CREATE TRIGGER refuse BEFORE UPDATE ON apus.lane FOR EACH ROW EXECUTE FUNCTION refuse();
+      """)
+    let blocker = try PostgresServer.shared.holdOpen(
+      "BEGIN; SELECT FROM apus.meta FOR UPDATE;", in: scratch.databaseName, as: "blocker")
+    async let outcome = commit(store) { $0.put(.meta, [1], [2]) }
+    let waiting = """
+      SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
+      """
+    while try sql(waiting) == ["0"] {}
+    try sql("INSERT INTO closed VALUES (1)")
+    try cutWriter()
+    let error = await outcome
+    #expect(try #require(error).isInDoubt)
+    blocker.end()
+    try sql("DELETE FROM closed")
+    while !store.isAvailable { try await Task.sleep(for: .milliseconds(10)) }
+    #expect(try store.get(.meta, [1]) == [1])
+    #expect(await commit(store) { $0.put(.meta, [1], [3]) } == nil)
+  }
+
   @Test("A database that lost acknowledged groups is noticed, and gets no further ones")
   func wentBack() async throws {
     let store = try open()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Kills a service repeatedly under load, and accounts for every accepted notification: `make crash`.
 #
-#   Tests/Crash/run.sh [--kills N] [--seed N]
+#   Tests/Crash/run.sh [--kills N] [--seed N] [--rounds one|five|both]
 #
 # Half of the kills use an app that retains one notification for a device, the other half one that retains five. After a
 # failure the data directory is kept, with the service's output.
@@ -10,11 +10,13 @@ set -euo pipefail
 programs=${PROGRAMS:-$(dirname "$0")/../../.build/release}
 topic=com.example.app
 kills=100
+rounds=both
 others=()
 while [ $# -gt 0 ]; do
   case $1 in
     --kills) kills=$2; shift 2 ;;
     --kills=*) kills=${1#*=}; shift ;;
+    --rounds) rounds=$2; shift 2 ;;
     *) others+=("$1"); shift ;;
   esac
 done
@@ -40,5 +42,11 @@ round() {
   fi
 }
 
-round $(((kills + 1) / 2)) 1
-if [ "$kills" -gt 1 ]; then round $((kills / 2)) 5; fi
+case $rounds in
+  one) round "$kills" 1 ;;
+  five) round "$kills" 5 ;;
+  *)
+    round $(((kills + 1) / 2)) 1
+    if [ "$kills" -gt 1 ]; then round $((kills / 2)) 5; fi
+    ;;
+esac

@@ -19,7 +19,9 @@ struct FoldedWrites: Sendable {
     writes.removeAll(keepingCapacity: true)
     resetTable(for: count)
     var position = WriteRecord.headerByteCount
-    while let entry = WriteRecord.next(in: bytes, at: &position) {
+    while var entry = WriteRecord.next(in: bytes, at: &position) {
+      // The difference is the embedded engine's.
+      if entry.kind == .deleteSingle { entry.kind = .delete }
       if entry.kind == .deleteRange, let end = entry.value {
         replace(entry.family, from: bytes.extracting(entry.key), to: bytes.extracting(end), bytes)
       } else {

@@ -53,7 +53,8 @@ import Glibc
   ) throws(PostgresFault) -> OpaquePointer {
     // What stands before the address is a default, and what stands behind it holds. The time is for each host.
     let pairs = [
-      ("connect_timeout", "2"), ("dbname", address.text), ("application_name", name),
+      ("connect_timeout", "2"), ("target_session_attrs", "read-write"), ("dbname", address.text),
+      ("application_name", name),
       ("keepalives_idle", "10"), ("keepalives_interval", "2"), ("keepalives_count", "3"),
       ("tcp_user_timeout", "15000"), ("client_encoding", "UTF8"),
     ]

@@ -35,7 +35,23 @@ struct PostgresOpening {
   private static let transactionMilliseconds: Int64 = 200
   private static let pollMilliseconds: Int64 = 250
 
+  /// Waits for a database that is not reached.
   func open() throws(StoreError) -> PostgresTenure {
+    let deadline = Deadline.after(milliseconds: options.openingMilliseconds)
+    var pause = options.retryMilliseconds
+    while true {
+      do throws(StoreError) { return try openNow() } catch {
+        guard case .database = error, Deadline.after(milliseconds: pause) < deadline else {
+          throw error
+        }
+        options.onEvent(.stillFailing(error, retryMilliseconds: pause))
+        ApusThread.pause(milliseconds: pause)
+        pause = min(2 * pause, options.maximumRetryMilliseconds)
+      }
+    }
+  }
+
+  private func openNow() throws(StoreError) -> PostgresTenure {
     let connection = try attempt { () throws(PostgresFault) in
       try connect("apus/\(options.node)/opening")
     }
@@ -94,8 +110,7 @@ struct PostgresOpening {
 
   private static func fault(_ rows: borrowing PostgresRows, allowsSingleServer: Bool) -> String? {
     if rows.text(0, 5) != "", rows.integer(0, 5) != 0 {
-      return
-        "it is a standby: name all hosts and add target_session_attrs=read-write to the address"
+      return "it is a standby: name the primary's host as well"
     }
     if !["on", "remote_apply"].contains(rows.text(0, 1)) {
       return "synchronous_commit is \(rows.text(0, 1)): set it to on"

@@ -7,6 +7,8 @@ package struct PostgresOptions: Sendable {
   package var allowsSingleServer = false
   /// Milliseconds for which groups wait for a database that does not answer, before they are refused.
   package var holdMilliseconds: Int64 = 5000
+  /// Milliseconds for which the opening waits for a database that is not reached, as during a failover.
+  package var openingMilliseconds: Int64 = 0
   /// Milliseconds within which the server must answer a short statement.
   package var answerMilliseconds: Int64 = 2000
   /// Milliseconds within which a read must be answered.

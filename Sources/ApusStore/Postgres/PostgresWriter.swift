@@ -72,10 +72,15 @@ final class PostgresWriter {
           isSent = false
         }
       }
-      guard let connection else { return .refused(.connection("there is no connection")) }
-      try send(bytes, on: connection)
+    } catch {
+      // Whatever the server said of this connection, it says nothing of the last one's group.
+      return isInDoubt ? .inDoubt(error) : .refused(error)
+    }
+    guard let connection else { return .refused(.connection("there is no connection")) }
+    do throws(PostgresFault) {
       isInDoubt = true
       isSent = true
+      try send(bytes, on: connection)
       try connection.finish(
         withinMilliseconds: max(1, deadline.milliseconds - monotonicMilliseconds())
       ) { _, _ in }
@@ -85,7 +90,7 @@ final class PostgresWriter {
     } catch {
       if error.isRolledBack { (isInDoubt, isSent) = (false, false) }
       // After a failure of the fence the next connection finds out who has the lane.
-      if error.isOfFence || connection?.isBroken == true { connection = nil }
+      if error.isOfFence || connection.isBroken { self.connection = nil }
       return isInDoubt ? .inDoubt(error) : .refused(error)
     }
   }

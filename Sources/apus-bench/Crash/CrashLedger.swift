@@ -6,7 +6,7 @@ extension CrashRun {
   /// Compares the account with the ledger and the counters of the service, which has ended.
   func readLedger() throws {
     guard failures.isEmpty else { return }
-    let store = try RocksFollower(data: setting.data)
+    let store = try CrashSetting.followStore(of: setting.data)
     var ends = CrashAccount.Ends()
     var position = LedgerPosition()
     let reading = try store.readLedger(LedgerQuery(), from: &position) { record in

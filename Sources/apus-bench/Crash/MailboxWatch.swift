@@ -5,7 +5,7 @@ import Glibc
 final class MailboxWatch {
   private let data: String
   /// Nil if the store has not been read yet, or if the last read failed.
-  private var follower: RocksFollower?
+  private var follower: (any StoreFollower)?
   private var nextMilliseconds: UInt64 = 0
 
   private static let intervalMilliseconds: UInt64 = 50
@@ -28,7 +28,7 @@ final class MailboxWatch {
   func close() { follower = nil }
 
   private func look() throws(StoreError) -> Bool {
-    if follower == nil { follower = try RocksFollower(data: data) }
+    if follower == nil { follower = try CrashSetting.followStore(of: data) }
     guard let follower else { return false }
     try follower.catchUp()
     var isEmpty = true
@@ -41,11 +41,21 @@ final class MailboxWatch {
   }
 }
 
-extension RocksFollower {
-  /// Follows the store in a data directory, whether its service runs or not.
-  convenience init(data: String) throws(StoreError) {
+extension CrashSetting {
+  /// Follows the store of a data directory, whether its service runs or not: the database of which `APUS_STORE` has the
+  /// address, as for the service itself, or the embedded one.
+  static func followStore(of data: String) throws(StoreError) -> any StoreFollower {
+    if let text = unsafe getenv("APUS_STORE") {
+      let address: PostgresAddress
+      do throws(PostgresAddress.Problem) {
+        address = try PostgresAddress(unsafe String(cString: text))
+      } catch {
+        throw .database(place: "APUS_STORE", detail: "\(error)")
+      }
+      return try PostgresFollower(address)
+    }
     let scratch = data + "/crash-follower"
     _ = unsafe mkdir(scratch, 0o700)
-    try self.init(path: data + "/store", scratch: scratch)
+    return try RocksFollower(path: data + "/store", scratch: scratch)
   }
 }
