@@ -19,6 +19,8 @@ APUS = os.environ.get("APUS")
 TOPIC = "com.example.app"
 LIVE_TOPIC = f"{TOPIC}.push-type.liveactivity"
 DIALECT = "apus-courier/1"
+#: Addresses of this machine, at which a service can be.
+HOSTS = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
 OTHER_LISTENERS = ["http2-development", "courier-development", "gateway", "gateway-development", "feedback",
                    "feedback-development"]
 
@@ -68,7 +70,8 @@ class ServiceTests:
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.data = self.folder / "data"
-        self.authority = self.apus("init", "--name", "localhost", "--topic", TOPIC)["authority_file"]
+        names = [word for name in ("localhost", *HOSTS) for word in ("--name", name)]
+        self.authority = self.apus("init", *names, "--topic", TOPIC)["authority_file"]
         self.http2, self.courier, self.channels = free_port(), free_port(), free_port()
         self.start()
 
@@ -79,12 +82,13 @@ class ServiceTests:
         lines = run.stdout.splitlines()
         return json.loads(lines[-1]) if lines else None
 
-    def start(self):
+    def start(self, host="127.0.0.1"):
+        """`host` is the address of the listener for devices."""
         log = open(self.folder / "serve.log", "ab")
         self.addCleanup(log.close)
         self.process = subprocess.Popen(
             [APUS, "serve", "--data", self.data, "--json", "--http2-listen", f"127.0.0.1:{self.http2}",
-             "--courier-listen", f"127.0.0.1:{self.courier}", "--channels-listen", f"127.0.0.1:{self.channels}",
+             "--courier-listen", f"{host}:{self.courier}", "--channels-listen", f"127.0.0.1:{self.channels}",
              *(f"--{name}-listen=off" for name in OTHER_LISTENERS)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
         self.addCleanup(self.stop)

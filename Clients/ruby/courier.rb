@@ -1,21 +1,24 @@
 #!/usr/bin/env ruby
 # A device of the Apus push notification service. As a program:
-# courier.rb HOST PORT AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]], with `-` for no code
+# courier.rb HOST[,HOST]... PORT AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]], with `-` for no code
 %w[digest json openssl socket timeout].each { |library| require library }
 
 class Courier
   SSL, X509, PKey = OpenSSL::SSL, OpenSSL::X509, OpenSSL::PKey
   Ended = Class.new(StandardError) # The connection is over.
+  Said = Class.new(Ended) # The service said so, and would at each of its addresses.
   Refused = Class.new(StandardError) # Waiting does not help.
   LOST = [Ended, IOError, SocketError, SystemCallError, Timeout::Error, SSL::SSLError].freeze
   # The commands that a device reads, with the fields that each must have.
   NEEDED = { 0x08 => [1, 4, 5, 6, 8, 10], 0x0a => [1, 2, 3, 4], 0x0d => [], 0x12 => [1, 3], 0x1d => [1, 4], 0x80 => [],
              0x82 => [0x40], 0x84 => [0x40], 0x85 => [0x44] }.freeze
 
-  # `identity` is the file with the device's key and, once it has them, its certificates.
-  def initialize(host, port, authority, identity, topics, code: nil, keep_alive: 900)
-    @host, @port, @authority, @identity, @code, @keep_alive = host, port, authority, identity, code, keep_alive
-    @changes, @index = [], 0
+  # `identity` is the file with the device's key and, once it has them, its certificates. `hosts` is a name, or several
+  # at which the service is, as [NAME, PORT] if the port is another one.
+  def initialize(hosts, port, authority, identity, topics, code: nil, keep_alive: 900)
+    @authority, @identity, @code, @keep_alive, @changes, @index = authority, identity, code, keep_alive, [], 0
+    @places, @untried = [*hosts].map { |host| [*host, port].first(2) }, [*hosts].size - 1 # The next address is first.
+    @home = @places.first # The one that worked last.
     @topics, @tokens, @backoff = topics.to_h { |topic| [Digest::SHA1.digest(topic), topic] }, {}, 1
     replace(identity, PKey::EC.generate("prime256v1").private_to_pem) unless File.exist?(identity)
     @state = File.exist?("#{identity}.state") ? JSON.parse(File.read("#{identity}.state")) : { "seen" => [] }
@@ -40,9 +43,9 @@ class Courier
     rescue *LOST => e
       raise Refused, e.message if e.message.match?(/alert (certificate revoked|unknown ca)/)
       @wait = 300 if e.message.include?("alert certificate expired") # The service's clock may be wrong.
-      @backoff = 1 if @accepted && now - @accepted >= 30
-      seconds = @wait || rand(@backoff / 2.0..@backoff)
-      @backoff = @wait ? 1 : [@backoff * 2, 300].min
+      @backoff = 1 if (is_steady = @accepted && now - @accepted >= 30)
+      seconds = another?(e, is_steady) ? 0 : @wait || rand(@backoff / 2.0..@backoff)
+      @backoff = @wait ? 1 : [@backoff * 2, 300].min if @wait || seconds > 0
       @accepted = nil
       yield :ended, { reason: e.message, seconds: }
       sleep seconds
@@ -51,13 +54,25 @@ class Courier
 
   private
 
+  # Chooses the next address. Whether to try it at once: a round tries each once, begins with the one that worked, and
+  # ends with a wait. After a silence, for which the network may be the cause, the same address is first.
+  def another?(error, is_steady)
+    @untried = @places.size - 1 if is_steady
+    is_over = @wait || error.is_a?(Said) || @untried == 0
+    is_silent = is_steady && error.message == "silence"
+    return (@untried -= 1) && @places.rotate! unless is_over || is_silent
+    @places.rotate!(@places.index(@home))
+    @untried = @places.size - 1
+    is_silent && !is_over
+  end
+
   def session(&block)
     pem, context = File.read(@identity), SSL::SSLContext.new
     @key, chain = PKey.read(pem), pem.include?("CERTIFICATE") ? X509::Certificate.load(pem) : []
     context.set_params(ca_file: @authority, alpn_protocols: ["apus-courier/1"], min_version: :TLS1_2)
     context.add_certificate(chain.first, @key, chain.drop(1)) if chain.any?
-    @tls = SSL::SSLSocket.new(Socket.tcp(@host, @port, connect_timeout: 10), context)
-    @tls.hostname, @tls.sync_close, @tls.sync = @host, true, false
+    @tls = SSL::SSLSocket.new(Socket.tcp(*@places.first, connect_timeout: 10), context)
+    @tls.hostname, @tls.sync_close, @tls.sync = @places.first.first, true, false
     Timeout.timeout(10) { @tls.connect }
     chain.any? ? serve(chain.first, &block) : enrol
   ensure
@@ -87,7 +102,7 @@ class Courier
     raise Ended, "missing field" if NEEDED[command]&.any? { |field| !fields[field] }
     return command, fields unless command == 0x80
     @wait = fields[0x41] && [number(fields[0x41]) / 1000.0, 300].min
-    raise Ended, text(fields[0x40])
+    raise Said, text(fields[0x40])
   rescue Timeout::Error # and so nil.
   end
 
@@ -95,6 +110,7 @@ class Courier
     write(0x81, 0x40 => @code, 0x41 => request)
     command, fields = read(now + 40)
     raise Ended, "no answer" unless command == 0x82
+    @home = @places.first
     return if install(fields[0x43])
     @wait = number(fields[0x44])
     is_final = number(fields[0x40]) == 2 && ![3, 4, 7].include?(number(fields[0x41])) # These pass.
@@ -105,8 +121,9 @@ class Courier
     write(0x07, 1 => token, 2 => "\1", 5 => "\0\0\0\x41")
     command, fields = read(now + 10)
     raise Ended, "no answer" unless command == 0x08
+    @home = @places.first
     keep("token" => (fields[3]&.unpack1("H*") || @state["token"] if number(fields[1]) == 0))
-    raise fields[0x40] ? Refused : Ended, text(fields[0x40] || "refused") unless token
+    raise fields[0x40] ? Refused : Said, text(fields[0x40] || "refused") unless token
     @offset = number(fields[10]) / 1000.0 - now # To the service's clock.
     third = (certificate.not_after - certificate.not_before) / 3
     @renewal = certificate.not_after.to_f - @offset - rand(third / 2..third)
@@ -198,9 +215,9 @@ end
 
 if $PROGRAM_NAME == __FILE__
   $stdout.sync = true
-  *service, topic, code, channel = ARGV.values_at(0..6)
+  hosts, *service, topic, code, channel = ARGV.values_at(0..6)
   live = "#{topic}.push-type.liveactivity"
-  device = Courier.new(*service, [topic, *(live if channel)], code: (code unless code == "-"))
+  device = Courier.new(hosts.split(","), *service, [topic, *(live if channel)], code: (code unless code == "-"))
   device.change(subscribe: { live => [channel] }) if channel
   device.run { |event, facts| puts JSON.generate({ event:, **facts.to_h }) }
 end

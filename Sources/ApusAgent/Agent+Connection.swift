@@ -42,15 +42,19 @@ extension Agent: DeviceConnectionDelegate, DispatcherHost {
     connectedCount += 1
     log(
       .info, "connected", .text("device", deviceID ?? ""), .text("network", network),
+      .text("service", services[connection.addressIndex].description),
       .number("keep_alive_s", search.intervalSeconds))
     state = .connected
     if isNewToken, connectedCount > 1 { tokens = [:] }
     unknownTopics = []
     if let lost = lostAfterSeconds {
-      // The network is fine: it was the silence that ended the connection.
+      // The network and the service are fine: it was the silence that ended the connection.
       lostAfterSeconds = nil
-      if search.lost(afterSeconds: lost) { searchChanged() }
+      if connection.addressIndex == addressIndex, search.lost(afterSeconds: lost) {
+        searchChanged()
+      }
     }
+    addressIndex = connection.addressIndex
     updateConnection()
   }
 

@@ -128,7 +128,7 @@ extension Agent: ControlHost {
   private func status(_ client: ControlClient) -> JSONValue {
     .members([
       "op": .string("status"), "state": .string(state.name), "detail": .string(state.text),
-      "service": .string("\(configuration.host):\(configuration.port)"),
+      "service": .string(configuration.serviceText),
       "device": deviceID.map(JSONValue.string),
       "certificate_expires": certificateEnd.map(JSONValue.integer),
       "network": .string(network),

@@ -38,9 +38,11 @@ extension Agent {
   }
 
   private func service(_ authority: String) -> DeviceConfiguration {
-    DeviceConfiguration(
-      host: configuration.host, port: configuration.port, authorityPEM: authority,
+    var device = DeviceConfiguration(
+      host: services[0].host, port: services[0].port, authorityPEM: authority,
       certificatePEM: "", keyPEM: "", topics: DeviceTopics())
+    device.alternatives = Array(services.dropFirst())
+    return device
   }
 
   // MARK: Enrolment
@@ -102,11 +104,12 @@ extension Agent {
 
   private func connect(_ identity: DeviceIdentity, _ authority: String) throws {
     noteIdentity(identity)
-    let context = try service(authority).context(identity)
+    let device = service(authority)
+    let context = try device.context(identity)
     let connection = DeviceConnection(
       shared: DeviceLoop(loop: loop),
       configuration: .init(
-        endpoint: .host(configuration.host, port: configuration.port), context: context,
+        endpoint: device.endpoint, alternatives: device.otherAddresses, context: context,
         client: .init(
           dialect: .apus, keepAliveMilliseconds: UInt64(search.intervalSeconds) * 1000,
           answerMilliseconds: Self.answerMilliseconds),

@@ -57,6 +57,8 @@ package final class Agent {
   /// The enrolment code from the environment; nil: none.
   let code: String?
   var configuration: AgentConfiguration
+  /// The addresses of the service, which stay as they are when the configuration is read again.
+  let services: [DeviceAddress]
   let identityFile: DeviceIdentityFile
   let dispatcher: Dispatcher
   let server: ControlServer
@@ -81,6 +83,8 @@ package final class Agent {
   var search: KeepAliveSearch
   /// The silence after which the last connection was lost, until the next one shows that the network is fine.
   var lostAfterSeconds: Int?
+  /// The place of the address of the last connection among the service's.
+  var addressIndex = 0
   var connectedCount = 0
   private var watch: SystemWatch?
   var timer: LoopTimer?
@@ -94,6 +98,7 @@ package final class Agent {
   ) throws(AgentFault) {
     self.loop = loop
     self.configuration = configuration
+    services = configuration.services
     self.log = log
     self.manager = manager
     self.code = code
@@ -124,7 +129,7 @@ package final class Agent {
 
   package func start() {
     log(
-      .info, "started", .text("service", "\(configuration.host):\(configuration.port)"),
+      .info, "started", .text("service", configuration.serviceText),
       .number("topics", dispatcher.rules.count), .text("socket", configuration.socketPath))
     manager?.ready(state.text)
     findIdentity()
@@ -133,7 +138,7 @@ package final class Agent {
   /// Replaces the configuration. Service, state and socket stay as they are until the next start.
   package func reload(_ new: AgentConfiguration) {
     let isOther =
-      new.host != configuration.host || new.port != configuration.port
+      new.services != configuration.services
       || new.stateDirectory != configuration.stateDirectory
       || new.socketPath != configuration.socketPath
       || new.authorityFile != configuration.authorityFile

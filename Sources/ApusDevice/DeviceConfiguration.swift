@@ -5,7 +5,10 @@ public struct DeviceConfiguration: Sendable {
   /// A host name, or an IP address.
   public var host: String
   public var port: UInt16
-  /// The name that the service's certificate must contain; nil: the host.
+  /// Other addresses of the same service: more nodes, or a spare machine. When an address fails, the device tries the
+  /// next one at once; when all have failed, it waits. It stays with the one that works.
+  public var alternatives: [DeviceAddress]
+  /// The name that the service's certificate must contain, at all addresses; nil: the host of each.
   public var serverName: String?
   /// The certificates of the authorities that may issue the service's certificate, as PEM.
   public var authorityPEM: String
@@ -42,6 +45,7 @@ public struct DeviceConfiguration: Sendable {
     self.certificatePEM = certificatePEM
     self.keyPEM = keyPEM
     self.topics = topics
+    alternatives = []
     serverName = nil
     baseToken = nil
     notificationBuffer = 1024
@@ -56,7 +60,38 @@ extension DeviceConfiguration: CustomStringConvertible {
   /// Service, device and number of topics; never the key.
   public var description: String {
     let identity = DeviceIdentity(certificatePEM: certificatePEM, keyPEM: keyPEM)
-    return "\(host), port \(port), \(identity), topics: \(topics.count)"
+    let others = alternatives.map { ", or \($0.host), port \($0.port)" }.joined()
+    return "\(host), port \(port)\(others), \(identity), topics: \(topics.count)"
+  }
+}
+
+/// Where a service listens for devices.
+public struct DeviceAddress: Sendable, Hashable {
+  /// A host name, or an IP address without brackets.
+  public var host: String
+  public var port: UInt16
+
+  public init(host: String, port: UInt16 = 5223) {
+    self.host = host
+    self.port = port
+  }
+}
+
+extension DeviceAddress: CustomStringConvertible {
+  /// `push.example.com:5223`, or `[2001:db8::1]:5223`.
+  public var description: String {
+    host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+  }
+}
+
+extension DeviceConfiguration {
+  package var endpoint: DeviceConnection.Endpoint { .host(host, port: port) }
+
+  /// The other addresses, with the name that the certificate must contain at each.
+  package var otherAddresses: [DeviceConnection.Alternative] {
+    alternatives.map {
+      .init(endpoint: .host($0.host, port: $0.port), serverName: serverName ?? $0.host)
+    }
   }
 }
 

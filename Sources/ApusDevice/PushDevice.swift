@@ -15,7 +15,8 @@ import Synchronization
 /// ```
 ///
 /// The device connects, and reconnects whenever the connection ends: after 1, 2, 4 and so on seconds, at most five
-/// minutes, each wait randomly reduced by up to half. It stops when waiting does not help: see
+/// minutes, each wait randomly reduced by up to half. With several addresses it waits only when each has failed, see
+/// ``DeviceConfiguration/alternatives``. It stops when waiting does not help: see
 /// ``DeviceEvent/disconnected(reason:retryMilliseconds:)``.
 ///
 /// **At least once.** A notification is acknowledged once it is in ``notifications``, or with ``acknowledge(_:)`` if
@@ -43,6 +44,9 @@ public final class PushDevice: Sendable {
     guard configuration.notificationBuffer > 0, configuration.keepAliveSeconds >= 0 else {
       throw DeviceError(
         .badConfiguration, "notificationBuffer must be at least 1, keepAliveSeconds at least 0")
+    }
+    guard configuration.alternatives.allSatisfy({ !$0.host.isEmpty }) else {
+      throw DeviceError(.badConfiguration, "an alternative has no host")
     }
     try Self.check(configuration.topics)
     let identity = DeviceIdentity(

@@ -36,7 +36,8 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
     let connection = DeviceConnection(
       shared: DeviceLoop(loop: loop),
       configuration: .init(
-        endpoint: .host(configuration.host, port: configuration.port), context: context,
+        endpoint: configuration.endpoint, alternatives: configuration.otherAddresses,
+        context: context,
         client: .init(
           dialect: Self.dialect,
           keepAliveMilliseconds: UInt64(configuration.keepAliveSeconds) * 1000), renewal: renewal),

@@ -69,9 +69,10 @@ public enum DeviceEvent: Sendable, Hashable {
   /// has changed, and each app must request its own token again. `serverMilliseconds`: the service's time, Unix
   /// milliseconds.
   case connected(baseToken: DeviceToken, isNewToken: Bool, serverMilliseconds: UInt64)
-  /// The connection ended, with a readable reason. The device reconnects after this many milliseconds; nil: it was
-  /// stopped, or the service does not accept it any more, because it is retired or its certificate is revoked or of an
-  /// authority that the service does not trust. It then needs a new identity, or `start()` to try again.
+  /// The connection ended, with a readable reason. The device reconnects after this many milliseconds, 0 if it tries
+  /// another address at once; nil: it was stopped, or the service does not accept it any more, because it is retired or
+  /// its certificate is revoked or of an authority that the service does not trust. It then needs a new identity, or
+  /// `start()` to try again.
   case disconnected(reason: String, retryMilliseconds: UInt64?)
   /// No stored notifications for the device.
   case nothingStored

@@ -53,29 +53,9 @@ struct ClientContextBuilder {
       if verifies { throw .invalidConfiguration("verifying the host requires serverName") }
       return nil
     }
-    // A name would be checked only up to a zero byte.
-    guard !name.utf8.contains(0), name.utf8.count <= 255 else {
-      throw .invalidConfiguration("server name: not a valid host name")
-    }
-    guard let probe = unsafe X509_VERIFY_PARAM_new() else {
-      throw .invalidConfiguration("out of memory")
-    }
-    defer { unsafe X509_VERIFY_PARAM_free(probe) }
-    let isAddress = unsafe X509_VERIFY_PARAM_set1_ip_asc(probe, name) == 1
-    ERR_clear_error()
-    if verifies {
-      let parameters = unsafe SSL_CTX_get0_param(context.pointer)
-      unsafe X509_VERIFY_PARAM_set_hostflags(
-        parameters, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
-      let isSet =
-        isAddress
-        ? unsafe X509_VERIFY_PARAM_set1_ip_asc(parameters, name)
-        : unsafe X509_VERIFY_PARAM_set1_host(parameters, name, 0)
-      guard isSet == 1 else {
-        throw .invalidConfiguration("server name \"\(name)\": \(OpenSSLErrors.drain())")
-      }
-    }
-    return isAddress ? nil : name
+    let serverName = try ServerName(name)
+    if verifies { try unsafe serverName.require(in: SSL_CTX_get0_param(context.pointer)) }
+    return serverName.indication
   }
 
   private func setSessions(_ context: ContextHandle) {

@@ -18,6 +18,6 @@ struct CheckCommand {
     Terminal.standard(
       "\(invocation.configurationPath): \(configuration.topics.count) topics, "
         + "\(configuration.grants.count) users who may register topics, "
-        + "service \(configuration.host):\(configuration.port)\n")
+        + "service \(configuration.serviceText)\n")
   }
 }

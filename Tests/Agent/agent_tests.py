@@ -196,6 +196,12 @@ class EnrolmentTests(Case):
         self.assertEqual(agent.status()["device"], device)
         self.assertEqual(os.stat(f"{agent.state}/identity.pem").st_mode & 0o777, 0o600)
 
+    def test_enrols_and_connects_at_the_address_that_works(self):
+        agent = self.agent(f"[topic {TOPIC}]\nwrite = FOLDER/file\n", host="127.0.0.1:1, 127.0.0.1")
+        status = agent.start().connected().status()
+        self.assertEqual(status["service"], f"127.0.0.1:1, 127.0.0.1:{self.service.ports['courier']}")
+        self.assertTrue(status["device"])
+
     def test_the_certificate_is_renewed_and_kept(self):
         agent = self.agent(f"[topic {TOPIC}]\nwrite = FOLDER/file\n")
         device = agent.start().connected().status()["device"]

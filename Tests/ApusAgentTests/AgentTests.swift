@@ -8,7 +8,7 @@ struct AgentTests {
   @Test(
     "The tests in Python pass", .timeLimit(.minutes(10)),
     arguments: [
-      ("RunTests", 4), ("KillTests", 3), ("TopicTests", 2), ("EnrolmentTests", 5),
+      ("RunTests", 4), ("KillTests", 3), ("TopicTests", 2), ("EnrolmentTests", 6),
       ("ProgramTests", 5), ("ConnectionTests", 2), ("ShowTests", 1),
     ])
   func python(suite: String, count: Int) throws {

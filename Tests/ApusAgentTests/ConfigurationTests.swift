@@ -1,3 +1,4 @@
+import ApusDevice
 import Testing
 
 @testable import ApusAgent
@@ -40,7 +41,7 @@ struct ConfigurationTests {
       [user alice]
       topics = com.example.tool, org.example.*
       """)
-    #expect(configuration.host == "push.example.com" && configuration.port == 5223)
+    #expect(configuration.services == [DeviceAddress(host: "push.example.com", port: 5223)])
     #expect(configuration.keepAlive == KeepAliveBounds(minimumSeconds: 120, maximumSeconds: 600))
     #expect(configuration.commandLimit == 3 && configuration.stateDirectory == "/state")
     let run = try #require(configuration.rule(for: "com.example.backup")?.run)
@@ -85,16 +86,20 @@ struct ConfigurationTests {
     #expect(configuration.tags == ["floor=2", "kiosk"])
   }
 
-  @Test("An address with brackets, and with a port")
+  @Test("Addresses with brackets, with a port, and several")
   func addresses() throws {
-    for (text, host, port) in [
-      ("192.0.2.1:1234", "192.0.2.1", UInt16(1234)), ("[2001:db8::1]:99", "2001:db8::1", 99),
-      ("[2001:db8::1]", "2001:db8::1", 5223), ("2001:db8::1", "2001:db8::1", 5223),
+    for (text, addresses) in [
+      ("192.0.2.1:1234", [("192.0.2.1", UInt16(1234))]),
+      ("[2001:db8::1]:99", [("2001:db8::1", 99)]),
+      ("[2001:db8::1]", [("2001:db8::1", 5223)]), ("2001:db8::1", [("2001:db8::1", 5223)]),
+      ("a, b:99 ,[2001:db8::1]:99", [("a", 5223), ("b", 99), ("2001:db8::1", 99)]),
     ] {
       let configuration = try AgentConfiguration(
         path: "agent.conf", text: "service = \(text)\nauthority = /a\n",
         defaults: .init(stateDirectory: "/s", socketPath: "/s", name: "m", isPrivileged: true))
-      #expect(configuration.host == host && configuration.port == port, "\(text)")
+      #expect(
+        configuration.services == addresses.map { DeviceAddress(host: $0.0, port: $0.1) },
+        "\(text)")
     }
   }
 
@@ -137,6 +142,8 @@ struct ConfigurationTests {
       stateDirectory: "/s", socketPath: "/s", name: "m", isPrivileged: false)
     for (text, problem) in [
       ("", "service is missing"), ("service = a:0\n", "\"a:0\" is not the address of a service"),
+      ("service = a,, b\n", "\"\" is not the address of a service"),
+      ("service = a, b c\n", "\"b c\" is not the address of a service"),
       ("service = a\n", "authority is missing"),
       (Self.head + "[topic a]\nrun = /bin/true\nuser = b", "cannot act for another user"),
     ] {

@@ -50,8 +50,15 @@ struct ParserTests {
 
   @Test("A flag that may be repeated keeps its values in order")
   func repeated() throws {
-    let invocation = try invocation("init --name b --name a --name b")
-    #expect(invocation.all(ApusOptions.name) == ["b", "a", "b"])
+    let names = try invocation("init --name b --name a --name b")
+    #expect(names.all(ApusOptions.name) == ["b", "a", "b"])
+    let addresses = [HostPort(host: "a", port: 1), HostPort(host: "b", port: 2)]
+    for (line, environment) in [
+      ("listen --to a:1 --to b:2", [:]), ("listen", ["APUS_LISTEN_TO": "a:1, b:2"]),
+    ] {
+      let listen = try invocation(line, environment: environment)
+      #expect(listen.all(ApusOptions.courier) == addresses)
+    }
   }
 
   @Test("A switch is on if given, and a value can turn it off")

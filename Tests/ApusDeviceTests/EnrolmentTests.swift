@@ -21,11 +21,12 @@ struct DeviceEnrolmentTests {
   }
 
   private func enroll(
-    _ live: LiveService, code: String?, port: UInt16? = nil, authorityPEM: String? = nil,
+    _ live: LiveService, code: String?, port: UInt16? = nil, alternatives: [DeviceAddress] = [],
+    authorityPEM: String? = nil,
     keyPEM: String? = nil, whilePending: (@Sendable (Int) -> Void)? = nil
   ) async throws -> DeviceIdentity {
     try await PushDevice.enroll(
-      host: "localhost", port: port ?? live.address(.courier).port,
+      host: "localhost", port: port ?? live.address(.courier).port, alternatives: alternatives,
       authorityPEM: authorityPEM ?? String(decoding: live.authorityPEM, as: UTF8.self), code: code,
       name: "phone", keyPEM: keyPEM, whilePending: whilePending)
   }
@@ -55,6 +56,21 @@ struct DeviceEnrolmentTests {
   }
 
   // MARK: The first certificate
+
+  @Test("A device enrols at the address that works, and gives up when none does")
+  func addresses() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let code = try code(live)
+    let dead = DeviceAddress(host: "127.0.0.1", port: 1)
+    await expectError(.unreachable) {
+      try await enroll(live, code: code, port: 1, alternatives: [dead])
+    }
+    let identity = try await enroll(
+      live, code: code, port: 1,
+      alternatives: [dead, DeviceAddress(host: "127.0.0.1", port: live.address(.courier).port)])
+    #expect(identity.deviceID?.count == 16)
+  }
 
   @Test("With a code the device enrols immediately, and the code is used up")
   func code() async throws {

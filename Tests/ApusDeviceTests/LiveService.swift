@@ -20,13 +20,19 @@ final class LiveService {
   let provisioned: ProvisionedService
   private let directory: URL
 
-  init() throws {
+  /// - Parameter other: The service whose authorities and keys this one has too; nil: it has its own.
+  init(copyOf other: LiveService? = nil) throws {
     directory = FileManager.default.temporaryDirectory
       .appendingPathComponent("apus-device-\(UUID().uuidString)")
     data = DataDirectory(path: directory.path)
-    provisioned = try data.initialize(
-      names: ["localhost", "127.0.0.1"], topic: Self.topic, teamName: "Team",
-      nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    if let other {
+      try FileManager.default.copyItem(at: other.directory, to: directory)
+      provisioned = other.provisioned
+    } else {
+      provisioned = try data.initialize(
+        names: ["localhost", "127.0.0.1"], topic: Self.topic, teamName: "Team",
+        nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    }
     var configuration = ServerConfiguration(
       dataDirectory: directory.path,
       listeners: [
@@ -154,7 +160,9 @@ final class LiveDevice: @unchecked Sendable {
 
   init(
     _ live: LiveService, identity: IssuedIdentity, dialect: CourierALPN = .apus,
-    authorityPEM: [UInt8]? = nil, address: SocketAddress? = nil, verdicts: [DeviceVerdict] = [],
+    authorityPEM: [UInt8]? = nil, address: SocketAddress? = nil,
+    alternatives: [DeviceConnection.Alternative] = [], serverName: String = "localhost",
+    verdicts: [DeviceVerdict] = [],
     backoff: Backoff.Configuration = .init(firstMilliseconds: 20, maximumMilliseconds: 100)
   ) throws {
     iterator = recorder.happenings.makeAsyncIterator()
@@ -168,11 +176,12 @@ final class LiveDevice: @unchecked Sendable {
           : TLSIdentity(
             certificateChainPEM: Array(identity.certificate.pem.utf8),
             privateKeyPEM: Array(identity.key.pkcs8PEM.utf8)),
-        applicationProtocols: ["\(dialect.name)"], serverName: "localhost"))
+        applicationProtocols: ["\(dialect.name)"], serverName: serverName))
     connection = DeviceConnection(
       shared: DeviceLoop(loop: loop),
       configuration: .init(
-        endpoint: .addresses([address ?? live.address(.courier)]), context: context,
+        endpoint: .addresses([address ?? live.address(.courier)]), alternatives: alternatives,
+        context: context,
         client: .init(dialect: dialect), backoff: backoff,
         inBandIdentity: inBand
           ? .init(certificateDER: identity.certificate.der, key: identity.key) : nil),

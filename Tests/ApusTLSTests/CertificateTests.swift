@@ -108,6 +108,28 @@ struct CertificateTests {
     }
   }
 
+  @Test(
+    "A connection can have another server name than its context",
+    arguments: [
+      ("push.example.com", true), ("127.0.0.1", true), ("other.example.com", false),
+      ("127.0.0.2", false),
+    ])
+  func otherName(name: String, isAccepted: Bool) throws {
+    // The certificate contains neither of the contexts' names.
+    for first in ["first.example.com", "192.0.2.1"] {
+      let pair = try Pair(
+        client: TLSContext(client: certificates.clientConfiguration { $0.serverName = first }),
+        server: TLSContext(server: certificates.serverConfiguration()))
+      try pair.client.connection.use(serverName: name)
+      pair.client.start()
+      pair.exchange()
+      #expect(pair.client.connection.isEstablished == isAccepted)
+      let isAddress = name.hasPrefix("127")
+      #expect(pair.server.connection.requestedServerName == (isAddress ? nil : name))
+      #expect(throws: TLSError.self) { try pair.client.connection.use(serverName: "a\0b") }
+    }
+  }
+
   @Test("A client rejects a server of another authority, unless told to accept everyone")
   func untrustedServer() throws {
     let refused = try Pair.connected(

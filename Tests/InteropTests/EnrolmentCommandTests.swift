@@ -25,6 +25,30 @@ struct EnrolmentCommandTests {
     ] + extra
   }
 
+  @Test(
+    "A device enrols and listens at the address that works, and ends when there is none",
+    .timeLimit(.minutes(30)))
+  func addresses() throws {
+    let installation = try Installation()
+    try installation.start()
+    let code = try #require(try json(installation, ["code"])["code"] as? String)
+    let file = installation.directory.appending(path: "device.pem")
+    let dead = ["listen", "--to", "localhost:1", "--to", "127.0.0.1:1"]
+    let device = try Companion(
+      installation.apus,
+      dead + listen(installation, file, ["--enroll", code]).dropFirst(), name: "first")
+    _ = try device.first("enrolled")
+    #expect(try device.first("disconnected")["retry_milliseconds"] as? Int == 0)
+    _ = try device.first("token")
+    device.stop()
+    let text = try Programs.run(
+      URL(filePath: "/bin/sh"),
+      ["-c", #"timeout 60 "$0" "$@" 2>&1; echo "exit $?""#, installation.apus.path] + dead + [
+        "--authority", installation.authority, "--identity", file.path, "--topic", "a.b",
+      ])
+    #expect(text.contains("127.0.0.1:1") && text.contains("exit 3"), "\(text)")
+  }
+
   @Test("A code enrols a device once; later starts need no code", .timeLimit(.minutes(30)))
   func code() throws {
     let installation = try Installation()

@@ -1,6 +1,6 @@
 // Shows notifications as lines of JSON until it is stopped.
 //
-//   apus-listen ADDRESS PORT NAME AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]]
+//   apus-listen ADDRESS[,ADDRESS]... PORT NAME AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]]
 //
 // AUTHORITY is the file with the service's authority (authority/service.crt), and IDENTITY the device's own file. If
 // that does not exist, the device enrols. The base token is kept beside it, in IDENTITY.token. CHANNEL,
@@ -117,6 +117,16 @@ static void show_end(void *context, enum apus_end end, const char *text) {
   fprintf(stderr, "%s: %s\n", names[end], text);
 }
 
+// The addresses after the first one, which all have its port and name.
+static size_t split_addresses(char *list, uint16_t port, struct apus_address *others, size_t room) {
+  size_t count = 0;
+  strtok(list, ",");
+  for (char *address; count < room && (address = strtok(NULL, ",")) != NULL; count++) {
+    others[count] = (struct apus_address){.address = address, .port = port};
+  }
+  return count;
+}
+
 static uint64_t now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
@@ -138,7 +148,8 @@ static bool enrol(const struct apus_config *config, const char *code) {
 
 int main(int count, char **arguments) {
   if (count < 7) {
-    fprintf(stderr, "usage: %s ADDRESS PORT NAME AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]]\n", arguments[0]);
+    fprintf(
+        stderr, "usage: %s ADDRESS[,ADDRESS]... PORT NAME AUTHORITY IDENTITY TOPIC [CODE [CHANNEL]]\n", arguments[0]);
     return 2;
   }
   struct sigaction action = {.sa_handler = stop};
@@ -154,9 +165,14 @@ int main(int count, char **arguments) {
   char live_topic[256];
   snprintf(live_topic, sizeof live_topic, "%s.push-type.liveactivity", arguments[6]);
   const char *topics[] = {arguments[6], live_topic};
+  uint16_t port = (uint16_t)strtoul(arguments[2], NULL, 10);
+  struct apus_address others[8];
+  size_t other_count = split_addresses(arguments[1], port, others, sizeof others / sizeof *others);
   struct apus_config config = {
       .address = arguments[1],
-      .port = (uint16_t)strtoul(arguments[2], NULL, 10),
+      .port = port,
+      .alternatives = others,
+      .alternative_count = other_count,
       .name = arguments[3],
       .authority_file = arguments[4],
       .identity_file = arguments[5],

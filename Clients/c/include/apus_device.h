@@ -92,6 +92,13 @@ struct apus_events {
   void (*ended)(void *context, enum apus_end end, const char *text);
 };
 
+// Another address of the same service.
+struct apus_address {
+  const char *address;  // numeric
+  uint16_t port;
+  const char *name;  // that the service's certificate must show there; NULL: the same as at the first address
+};
+
 struct apus_config {
   const char *address;  // numeric, because resolving a name would block
   uint16_t port;
@@ -103,11 +110,16 @@ struct apus_config {
   enum apus_power power;
   const uint8_t *base_token;  // NULL: none yet
   uint32_t keep_alive_seconds;  // 0: 15 minutes
+  // Where else the service is. When an address fails, the device tries the next one at once; when all have failed, it
+  // waits. It stays with the one that works.
+  const struct apus_address *alternatives;
+  size_t alternative_count;
 };
 
 struct apus_device;
 
-// NULL, with a text in `*problem`, if a file cannot be read. The configuration is copied, its texts are not.
+// NULL, with a text in `*problem`, if a file cannot be read. The configuration is copied, what it
+// points to is not.
 struct apus_device *apus_device_new(
     const struct apus_config *config, const struct apus_events *events, void *context, const char **problem);
 void apus_device_free(struct apus_device *device);
@@ -143,7 +155,8 @@ uint32_t apus_list_subscriptions(struct apus_device *device);
 
 void apus_topic(const char *topic, uint8_t hash[APUS_TOPIC_BYTES]);
 
-// Getting a first certificate (section 10 of the protocol): one attempt, which blocks for at most a minute.
+// Getting a first certificate (section 10 of the protocol): one attempt, which blocks for at most a minute at
+// each address.
 enum apus_enrolment {
   APUS_ENROLLED,  // the identity file is written
   APUS_PENDING,  // the operator has not decided: try again after the seconds

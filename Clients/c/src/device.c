@@ -54,6 +54,7 @@ struct apus_device *apus_device_new(
   device->context = context;
   device->descriptor = -1;
   device->backoff_ms = FIRST_BACKOFF_MS;
+  apus_rotation_init(&device->rotation, 1 + config->alternative_count);
   device->advised_ms = APUS_NEVER;
   if (config->keep_alive_seconds == 0) device->config.keep_alive_seconds = KEEP_ALIVE_SECONDS;
   if (config->base_token != NULL) {
@@ -85,19 +86,32 @@ void apus_device_free(struct apus_device *device) {
   free(device);
 }
 
-// Ends the connection, and waits for the next one: as long as the service asked for, or by the back-off.
+// Whether another attempt follows at once. What is said about the device is the same at each address.
+static bool has_next_address(struct apus_device *device, enum apus_end end, bool was_steady, bool was_silent) {
+  if (end != APUS_END_NETWORK) {
+    apus_rotation_restart(&device->rotation);
+    return false;
+  }
+  if (was_steady && was_silent) return apus_rotation_fell_silent(&device->rotation);
+  return apus_rotation_failed(&device->rotation, was_steady);
+}
+
+// Ends the connection. The next one follows at once at another address, or after a wait: as long as the service asked
+// for, or by the back-off.
 static void finish(struct apus_device *device, enum apus_end end, const char *text, const uint32_t *delay_ms) {
   if (device->ssl != NULL && device->state == APUS_STATE_SERVING) SSL_shutdown(device->ssl);
   ERR_clear_error();
   close_connection(device);
   bool was_steady = device->state == APUS_STATE_SERVING && device->now_ms - device->accepted_ms >= STEADY_MS;
   device->state = APUS_STATE_WAITING;
-  if (delay_ms != NULL) {
+  if (was_steady) device->backoff_ms = FIRST_BACKOFF_MS;
+  if (has_next_address(device, end, was_steady, device->is_asked)) {
+    device->deadline_ms = device->now_ms;
+  } else if (delay_ms != NULL) {
     device->backoff_ms = FIRST_BACKOFF_MS;
     device->deadline_ms = device->now_ms + (*delay_ms < MOST_BACKOFF_MS ? *delay_ms : MOST_BACKOFF_MS);
   } else {
     // "Try rarely" where waiting does not help.
-    if (was_steady) device->backoff_ms = FIRST_BACKOFF_MS;
     if (end == APUS_END_CERTIFICATE) device->backoff_ms = MOST_BACKOFF_MS;
     uint32_t wait = device->backoff_ms;
     device->backoff_ms = wait * 2 < MOST_BACKOFF_MS ? wait * 2 : MOST_BACKOFF_MS;
@@ -162,6 +176,7 @@ static void receive_token(struct apus_device *device, const struct apus_app_toke
 // Input
 
 static void accept_device(struct apus_device *device, const struct apus_connect_response *response) {
+  apus_rotation_answered(&device->rotation);
   if (response->status != 0) {
     device->has_base_token = false;
     device->events.base_token(device->context, NULL);
@@ -286,7 +301,8 @@ static void begin_handshake(struct apus_device *device) {
     apus_fail(device, strerror(error));
     return;
   }
-  device->ssl = apus_tls_new(device->tls, device->descriptor, device->config.name);
+  const char *name = apus_address_at(&device->config, device->rotation.current).name;
+  device->ssl = apus_tls_new(device->tls, device->descriptor, name);
   if (device->ssl == NULL) {
     apus_fail(device, "out of memory");
     return;
@@ -309,7 +325,9 @@ static void begin(struct apus_device *device) {
     device->has_new_identity = false;
   }
   bool is_waiting;
-  device->descriptor = apus_tcp_connect(device->config.address, device->config.port, &is_waiting);
+  struct apus_address address = apus_address_at(&device->config, device->rotation.current);
+  device->is_asked = false;
+  device->descriptor = apus_tcp_connect(address.address, address.port, &is_waiting);
   if (device->descriptor < 0) {
     apus_fail(device, strerror(errno));
     return;
@@ -317,7 +335,6 @@ static void begin(struct apus_device *device) {
   apus_reader_init(&device->reader, device->input, sizeof device->input);
   apus_writer_init(&device->writer, device->output, sizeof device->output);
   device->written = 0;
-  device->is_asked = false;
   device->active_ms = device->now_ms;
   device->state = APUS_STATE_TCP;
   device->deadline_ms = device->now_ms + CONNECT_MS;

@@ -4,6 +4,7 @@
 #include <openssl/ssl.h>
 
 #include "message.h"
+#include "rotation.h"
 
 // The largest frame that a device must read: a payload of 5,120 bytes and the other fields of a notification.
 #define APUS_INPUT_ROOM 5312u
@@ -48,6 +49,7 @@ struct apus_device {
   uint64_t deadline_ms;
   uint64_t now_ms;
 
+  struct apus_rotation rotation;
   uint32_t backoff_ms;
   uint64_t accepted_ms;
   uint64_t active_ms;

@@ -23,6 +23,11 @@
 #define REQUEST_ROOM 512u
 
 struct exchange {
+  SSL_CTX *context;
+  const uint8_t *request;
+  size_t request_length;
+  // ANSWER_ROOM
+  uint8_t *memory;
   SSL *ssl;
   int descriptor;
   int64_t deadline_ms;
@@ -50,12 +55,12 @@ static bool try_again(const struct exchange *exchange, int code) {
   }
 }
 
-static bool connect_to(struct exchange *exchange, const struct apus_config *config, SSL_CTX *context) {
+static bool connect_to(struct exchange *exchange, struct apus_address address) {
   bool is_waiting;
   exchange->deadline_ms = clock_ms() + CONNECT_MS;
-  exchange->descriptor = apus_tcp_connect(config->address, config->port, &is_waiting);
+  exchange->descriptor = apus_tcp_connect(address.address, address.port, &is_waiting);
   if (exchange->descriptor < 0 || (is_waiting && !wait_for(exchange, POLLOUT))) return false;
-  exchange->ssl = apus_tls_new(context, exchange->descriptor, config->name);
+  exchange->ssl = apus_tls_new(exchange->context, exchange->descriptor, address.name);
   if (exchange->ssl == NULL) return false;
   for (int code; (errno = 0, code = SSL_do_handshake(exchange->ssl)) != 1;) {
     if (!try_again(exchange, code)) return false;
@@ -63,10 +68,10 @@ static bool connect_to(struct exchange *exchange, const struct apus_config *conf
   return true;
 }
 
-static bool send_all(const struct exchange *exchange, const uint8_t *bytes, size_t count) {
-  for (size_t sent = 0; sent < count;) {
+static bool send_request(const struct exchange *exchange) {
+  for (size_t sent = 0; sent < exchange->request_length;) {
     errno = 0;
-    int code = SSL_write(exchange->ssl, bytes + sent, (int)(count - sent));
+    int code = SSL_write(exchange->ssl, exchange->request + sent, (int)(exchange->request_length - sent));
     if (code > 0) {
       sent += (size_t)code;
     } else if (!try_again(exchange, code)) {
@@ -80,8 +85,9 @@ static bool is_answer(uint8_t command) { return command == APUS_ENROLMENT_ANSWER
 
 // Reads up to the answer, or the goodbye in its place.
 static bool receive_answer(
-    const struct exchange *exchange, struct apus_reader *reader, struct apus_frame *frame,
-    struct apus_message *message) {
+    const struct exchange *exchange, struct apus_frame *frame, struct apus_message *message) {
+  struct apus_reader reader;
+  apus_reader_init(&reader, exchange->memory, ANSWER_ROOM);
   enum apus_fault fault;
   struct apus_fault_place place;
   while (true) {
@@ -94,12 +100,34 @@ static bool receive_answer(
     }
     const uint8_t *next = bytes;
     size_t count = (size_t)code;
-    switch (apus_reader_take(reader, &next, &count, is_answer, frame, &fault, &place)) {
+    switch (apus_reader_take(&reader, &next, &count, is_answer, frame, &fault, &place)) {
       case APUS_READ_MORE: break;
       case APUS_READ_FAULT: return false;
       case APUS_READ_FRAME: return apus_decode(frame, message, &fault, &place);
     }
   }
+}
+
+static void hang_up(struct exchange *exchange) {
+  SSL_free(exchange->ssl);
+  exchange->ssl = NULL;
+  if (exchange->descriptor >= 0) close(exchange->descriptor);
+  exchange->descriptor = -1;
+}
+
+// Asks at one address after the other, until one answers. False, with the last reason in `*problem`: none did.
+static bool ask(
+    struct exchange *exchange, const struct apus_config *config, struct apus_frame *frame,
+    struct apus_message *message, const char **problem) {
+  for (size_t place = 0; place <= config->alternative_count; place++) {
+    if (connect_to(exchange, apus_address_at(config, place)) && send_request(exchange)) {
+      exchange->deadline_ms = clock_ms() + ANSWER_MS;
+      if (receive_answer(exchange, frame, message)) return true;
+    }
+    apus_tls_end(problem);
+    hang_up(exchange);
+  }
+  return false;
 }
 
 static void set_text(char *target, size_t room, const char *text, size_t length) {
@@ -157,38 +185,33 @@ enum apus_enrolment apus_enrol(
   struct apus_writer writer;
   const char *problem = "the name or code is too long, or there is no memory";
   enum apus_enrolment result = APUS_NOT_ENROLLED;
-  struct exchange exchange = {.descriptor = -1};
   *seconds = RETRY_SECONDS;
   snprintf(key_file, sizeof key_file, "%s.key", config->identity_file);
-  uint8_t *memory = malloc(ANSWER_ROOM);
   EVP_PKEY *key = apus_kept_key(key_file);
-  SSL_CTX *context = apus_tls_context(config->authority_file, NULL, &problem);
+  struct exchange exchange = {
+      .context = apus_tls_context(config->authority_file, NULL, &problem),
+      .request = request,
+      .memory = malloc(ANSWER_ROOM),
+      .descriptor = -1,
+  };
   apus_writer_init(&writer, request, sizeof request);
-  if (memory != NULL && key != NULL && context != NULL && make_request(&writer, key, code, device_name)) {
-    struct apus_reader reader;
+  if (exchange.memory != NULL && key != NULL && exchange.context != NULL
+      && make_request(&writer, key, code, device_name)) {
     struct apus_frame frame;
     struct apus_message message;
-    apus_reader_init(&reader, memory, ANSWER_ROOM);
+    exchange.request_length = writer.length;
     result = APUS_LATER;
-    if (!connect_to(&exchange, config, context) || !send_all(&exchange, request, writer.length)) {
-      apus_tls_end(&problem);
-    } else {
-      exchange.deadline_ms = clock_ms() + ANSWER_MS;
+    if (ask(&exchange, config, &frame, &message, &problem)) {
       problem = NULL;
-      if (receive_answer(&exchange, &reader, &frame, &message)) {
-        set_text(text, text_room, "", 0);
-        result = conclude(config, key, key_file, &frame, &message, seconds, text, text_room);
-      } else {
-        apus_tls_end(&problem);
-      }
+      set_text(text, text_room, "", 0);
+      result = conclude(config, key, key_file, &frame, &message, seconds, text, text_room);
     }
   }
   if (problem != NULL) set_text(text, text_room, problem, strlen(problem));
-  SSL_free(exchange.ssl);
-  if (exchange.descriptor >= 0) close(exchange.descriptor);
-  SSL_CTX_free(context);
+  hang_up(&exchange);
+  SSL_CTX_free(exchange.context);
   EVP_PKEY_free(key);
-  free(memory);
+  free(exchange.memory);
   ERR_clear_error();
   return result;
 }

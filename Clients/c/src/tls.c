@@ -83,6 +83,13 @@ int apus_tcp_connect(const char *address, uint16_t port, bool *is_waiting) {
   return -1;
 }
 
+struct apus_address apus_address_at(const struct apus_config *config, size_t place) {
+  struct apus_address found = {config->address, config->port, config->name};
+  if (place > 0) found = config->alternatives[place - 1];
+  if (found.name == NULL) found.name = config->name;
+  return found;
+}
+
 enum apus_end apus_tls_end(const char **text) {
   unsigned long error = ERR_peek_last_error();
   ERR_clear_error();

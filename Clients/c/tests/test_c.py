@@ -106,9 +106,30 @@ class ChangeTests(unittest.TestCase):
             [frame(both), frame(most), b"", b""])
 
 
-def listener(test, folder, port, authority, name, code=None, channel=None):
+class RotationTests(unittest.TestCase):
+    """Which address is next; `!` means at once."""
+
+    def test_each(self):
+        series = {
+            "3 failed failed failed failed failed failed": "1! 2! 0 1! 2! 0",
+            "1 failed lost silent restart": "0 0 0 0",
+            # Rounds begin with the address that worked.
+            "3 failed answered lost failed failed failed": "1! 2! 0! 1 2!",
+            # A service that accepts and closes at once is no success.
+            "2 answered failed answered failed answered failed": "1! 1 0!",
+            # After a silence the same address is tried first, then the others.
+            "2 failed answered silent failed failed": "1! 1! 0! 1",
+            "3 answered failed failed restart failed failed failed": "1! 2! 0 1! 2! 0",
+        }
+        printed = subprocess.run(
+            [BUILD / "rotate"], input="\n".join(series) + "\n", capture_output=True, text=True, check=True).stdout
+        for verbs, line in zip(series, printed.splitlines(), strict=True):
+            self.assertEqual(line.strip(), series[verbs], verbs)
+
+
+def listener(test, folder, port, authority, name, code=None, channel=None, addresses="127.0.0.1"):
     return Listener(test, folder, [
-        *WRAPPER, BUILD / "apus-listen", "127.0.0.1", str(port), "localhost", authority, folder / name, TOPIC,
+        *WRAPPER, BUILD / "apus-listen", addresses, str(port), "localhost", authority, folder / name, TOPIC,
         *([code or "-", channel] if channel else [code] if code else [])])
 
 
@@ -133,8 +154,8 @@ class LiveTests(ServiceTests, unittest.TestCase):
         (self.folder / "device.pem").write_text(
             pathlib.Path(issued["key_file"]).read_text() + pathlib.Path(issued["certificate_file"]).read_text())
 
-    def listen(self, name="device.pem", code=None, channel=None):
-        return listener(self, self.folder, self.courier, self.authority, name, code, channel)
+    def listen(self, name="device.pem", code=None, channel=None, addresses="127.0.0.1"):
+        return listener(self, self.folder, self.courier, self.authority, name, code, channel, addresses)
 
     def test_receives_and_acknowledges(self):
         self.issue()
@@ -187,6 +208,18 @@ class LiveTests(ServiceTests, unittest.TestCase):
         for number in range(3):
             self.stop()
             self.start()
+            listener.next("ended")
+            self.push(token, f"{number}", "--expiration", "+1h")
+            self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": f"{number}"}})
+
+    def test_addresses(self):
+        code = self.apus("code")["code"]
+        # It enrols and connects where the service is, and goes where it went.
+        listener = self.listen("own.pem", code, addresses="127.0.0.3,127.0.0.2,127.0.0.1")
+        token = listener.next("token")["token"]
+        for number, address in enumerate(["127.0.0.2", "127.0.0.1"]):
+            self.stop()
+            self.start(address)
             listener.next("ended")
             self.push(token, f"{number}", "--expiration", "+1h")
             self.assertEqual(listener.next("notification")["payload"], {"aps": {"alert": f"{number}"}})

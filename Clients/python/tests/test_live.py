@@ -9,7 +9,7 @@ import unittest
 from unittest import mock
 
 from apus_device import (
-    Client, EnrolmentRefused, Identity, Refused, Service, Status, Subscription, SubscriptionRefused,
+    Address, Client, EnrolmentRefused, Identity, Refused, Service, Status, Subscription, SubscriptionRefused,
     SubscriptionStatus, TokenRefused, enrol)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -91,6 +91,23 @@ class LiveTests(ServiceTests, unittest.IsolatedAsyncioTestCase):
                 notification = await self.next(client)
                 self.assertEqual(notification.payload["aps"]["alert"], f"{number}")
 
+    async def test_addresses(self):
+        elsewhere = [Address("127.0.0.1", self.courier), Address("127.0.0.3", self.courier)]
+        service = Service("127.0.0.2", self.authority, self.courier, elsewhere)
+        code = (await asyncio.to_thread(self.apus, "code"))["code"]
+        with mock.patch("apus_device.backoff.Backoff.after_end", return_value=0.1) as after_end:
+            identity = await enrol(service, self.folder / "own.pem", code=code)
+            async with Client(service, identity, [TOPIC], state=self.folder / "state.json") as client:
+                token = await client.token(TOPIC)
+                self.assertEqual(client._address, elsewhere[0])
+                after_end.assert_not_called()
+                # The connection breaks, and the service is elsewhere.
+                self.stop()
+                self.start("127.0.0.3")
+                await self.send(token, "again", "--expiration", "+1h")
+                self.assertEqual((await self.next(client)).payload["aps"]["alert"], "again")
+                self.assertEqual(client._address, elsewhere[1])
+
     async def test_a_failed_notification_ends(self):
         async with self.client(self.identity()) as client:
             token = await client.token(TOPIC)
@@ -151,7 +168,7 @@ class LiveTests(ServiceTests, unittest.IsolatedAsyncioTestCase):
         self.stop()
         await asyncio.to_thread(self.apus, "rotate", "device-authority")
         self.start()
-        with mock.patch("apus_device.client.random.uniform", return_value=0):
+        with mock.patch("apus_device.session.random.uniform", return_value=0):
             async with self.client(identity) as client:
                 token = await client.token(TOPIC)
                 async with asyncio.timeout(60):

@@ -12,6 +12,8 @@ from cryptography import x509
 
 from apus_device import Client, Ended, Service, connection, identity
 from apus_device.backoff import Backoff
+from apus_device.rotation import Rotation
+from apus_device.session import Session, wait_seconds
 from apus_device.state import REMEMBERED, DeviceState
 
 
@@ -39,6 +41,70 @@ class BackoffTests(unittest.TestCase):
         self.assertEqual(backoff.after_goodbye(1500), 1.5)
         self.assertEqual(backoff.after_goodbye(900_000), 300)
         self.assertLessEqual(backoff.after_end(None), 1)
+
+
+class RotationTests(unittest.TestCase):
+    def path(self, rotation, count):
+        """The next address after each of so many failures, and whether it is tried at once."""
+        return [(rotation.failed(was_steady=False), rotation.current) for _ in range(count)]
+
+    def test_rounds(self):
+        rotation = Rotation(3)
+        self.assertEqual(rotation.current, 0)
+        self.assertEqual(self.path(rotation, 4), [(True, 1), (True, 2), (False, 0), (True, 1)])
+        single = Rotation(1)
+        self.assertEqual(self.path(single, 2), [(False, 0), (False, 0)])
+        self.assertFalse(single.fell_silent() or single.failed(was_steady=True))
+
+    def test_what_worked_begins_the_next_round(self):
+        rotation = Rotation(3)
+        self.path(rotation, 1)
+        rotation.answered()
+        self.assertTrue(rotation.failed(was_steady=True))
+        self.assertEqual(rotation.current, 2)
+        self.assertEqual(self.path(rotation, 3), [(True, 0), (False, 1), (True, 2)])
+        rotation.restart()
+        self.assertEqual(rotation.current, 1)
+
+    def test_a_service_that_accepts_and_closes_is_no_success(self):
+        rotation = Rotation(2)
+        steps = []
+        for _ in range(4):
+            rotation.answered()
+            steps.append(rotation.failed(was_steady=False))
+        self.assertEqual(steps, [True, False, True, False])
+
+    def test_after_a_silence_the_same_address_is_first(self):
+        rotation = Rotation(2)
+        self.path(rotation, 1)
+        rotation.answered()
+        self.assertTrue(rotation.fell_silent())
+        self.assertEqual(rotation.current, 1)
+        self.assertEqual(self.path(rotation, 2), [(True, 0), (False, 1)])
+
+
+class EndTests(unittest.TestCase):
+    """What follows the end of a connection at the second of three addresses."""
+
+    def after(self, **facts):
+        """Whether the next attempt waits, and its address."""
+        rotation = Rotation(3)
+        rotation.failed(was_steady=False)
+        session = Session()
+        with mock.patch.object(Session, "accepted_seconds", facts.pop("accepted_seconds", None)):
+            for name, value in facts.items():
+                setattr(session, name, value)
+            return wait_seconds(session, rotation, Backoff()) > 0, rotation.current
+
+    def test_each(self):
+        self.assertEqual(self.after(), (False, 2))
+        self.assertEqual(self.after(accepted_seconds=1), (False, 2))
+        self.assertEqual(self.after(accepted_seconds=30, is_silent=True), (False, 1))
+        self.assertEqual(self.after(accepted_seconds=1, is_silent=True), (False, 2))
+        # Each address would say the same.
+        self.assertEqual(self.after(has_goodbye=True), (True, 0))
+        self.assertEqual(self.after(has_goodbye=True, accepted_seconds=1, reconnect_milliseconds=500), (True, 1))
+        self.assertEqual(self.after(is_refused=True), (True, 1))
 
 
 class StateTests(unittest.TestCase):

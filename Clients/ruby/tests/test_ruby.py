@@ -123,6 +123,21 @@ class DocumentTests(SessionTests, unittest.TestCase):
         self.play(self.accept(), lines[:begin] + [line for age in ages for line in exchange(*age)])
         self.assertEqual([device.next("notification")["payload"] for _ in range(3)], ["new", "unflagged", "létzt"])
 
+    def test_addresses(self):
+        # Each series begins with the number of addresses. `!` is an attempt at once.
+        series = {
+            "3 failed failed failed failed": "1! 2! 0 1!",
+            "1 failed lost silent said": "0 0 0 0",
+            "3 failed answered lost failed failed failed": "1! 2! 0! 1 2!",
+            "2 answered failed answered failed answered failed": "1! 1 0!",
+            "2 failed answered silent failed failed": "1! 1! 0! 1",
+            "3 answered failed said failed failed failed": "1! 0 1! 2! 0",
+        }
+        run = subprocess.run(["ruby", "-w", HERE / "rotate.rb", self.folder / "device.pem"], capture_output=True,
+                             text=True, check=True, input="\n".join(series))
+        self.assertEqual(run.stderr, "")
+        self.assertEqual(dict(zip(series, run.stdout.splitlines(), strict=True)), series)
+
     def test_keep_alive(self):
         lines = self.session()
         begin = next(place for place, line in enumerate(lines) if line[1].startswith(b"\x0a\0\0\0"))
@@ -138,9 +153,9 @@ class LiveTests(ServiceTests, unittest.TestCase):
         files = [pathlib.Path(issued[name]).read_text() for name in ("key_file", "certificate_file")]
         (self.folder / "device.pem").write_text("".join(files))
 
-    def listen(self, name="device.pem", code=None, before=("-w",), channel=None):
+    def listen(self, name="device.pem", code=None, before=("-w",), channel=None, hosts="localhost"):
         return Listener(self, self.folder, [
-            "ruby", *before, CLIENT, "localhost", str(self.courier), self.authority, self.folder / name, TOPIC,
+            "ruby", *before, CLIENT, hosts, str(self.courier), self.authority, self.folder / name, TOPIC,
             *([code or "-", channel] if channel else [code] if code else [])])
 
     def refused(self, listener, reason):
@@ -251,6 +266,18 @@ class LiveTests(ServiceTests, unittest.TestCase):
         older.process.send_signal(signal.SIGCONT)
         self.assertEqual(older.next("ended")["reason"], "the device reconnected")
         older.stop()
+
+    def test_addresses(self):
+        code = self.apus("code")["code"]
+        # It enrols and connects where the service is, and goes where it went.
+        listener = self.listen("own.pem", code, hosts="127.0.0.3,127.0.0.2,127.0.0.1")
+        for _ in range(2):
+            self.assertEqual(listener.next("ended")["seconds"], 0)
+        token = listener.next("token")["token"]
+        self.stop()
+        self.start("127.0.0.2")
+        self.push(token, "again", "--expiration", "+1h")
+        self.assertEqual(self.shown(listener), "again")
 
     def test_an_announced_restart(self):
         self.issue()

@@ -1,3 +1,4 @@
+import ApusDevice
 import ApusModel
 
 extension AgentConfiguration {
@@ -23,9 +24,7 @@ extension AgentConfiguration {
   package init(path: String, text: String, defaults: Defaults) throws(AgentFault) {
     let file = try SectionFile(path: path, text: text)
     var main = SectionReader(file, file.sections[0])
-    let (host, port) = try main.service()
-    self.host = host
-    self.port = port
+    services = try main.services()
     authorityFile = try main.requiredPath("authority")
     name = try main.text("name", bytes: 1...Limits.deviceNameBytes) ?? defaults.name
     tags = try main.tags()
@@ -80,10 +79,18 @@ extension SectionReader {
     return tags
   }
 
-  fileprivate mutating func service() throws(AgentFault) -> (String, UInt16) {
+  fileprivate mutating func services() throws(AgentFault) -> [DeviceAddress] {
     guard let text = take("service") else {
       throw fault(nil, "service is missing", "Add `service = push.example.com:5223`.")
     }
+    var addresses: [DeviceAddress] = []
+    for item in text.split(separator: ",", omittingEmptySubsequences: false) {
+      addresses.append(try address(item.trimmedBlanks))
+    }
+    return addresses
+  }
+
+  private func address(_ text: String) throws(AgentFault) -> DeviceAddress {
     var host = text[...]
     var port: UInt16? = 5223
     if let colon = text.lastIndex(of: ":"), !text.hasSuffix("]"),
@@ -98,7 +105,7 @@ extension SectionReader {
         "service", "\"\(text)\" is not the address of a service",
         "Write a name, and its port if that is not 5223: push.example.com:5223.")
     }
-    return (String(host), port)
+    return DeviceAddress(host: String(host), port: port)
   }
 
   fileprivate mutating func topicRule(

@@ -1,10 +1,10 @@
+package import ApusDevice
 import ApusModel
 
 /// What `agent.conf` says.
 package struct AgentConfiguration: Sendable, Equatable {
-  /// A host name or an address, without brackets.
-  package var host: String
-  package var port: UInt16
+  /// The addresses of the service, at least one.
+  package var services: [DeviceAddress]
   /// The file of the certificates that the service's certificate is checked against.
   package var authorityFile: String
   /// The device's name, shown to the operator of the service.
@@ -23,6 +23,9 @@ package struct AgentConfiguration: Sendable, Equatable {
   package var rememberedCount = 4096
   package var topics: [TopicRule] = []
   package var grants: [UserGrant] = []
+
+  /// The addresses as text, for logs and reports.
+  package var serviceText: String { services.map(\.description).joined(separator: ", ") }
 
   package func rule(for topic: String) -> TopicRule? { topics.first { $0.topic == topic } }
 }

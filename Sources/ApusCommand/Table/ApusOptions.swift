@@ -217,7 +217,10 @@ package enum ApusOptions {
   package static let courier = Option(
     "--to", .hostPort, in: [Verb.listen], group: .connection, scope: .named("listen-to"),
     default: "localhost:5223", note: "where the service of --data listens, or localhost:5223",
-    help: "The service's listener for devices.")
+    repeats: true,
+    help:
+      "The service's listener for devices. May be repeated: further addresses, used when one fails."
+  )
   package static let authority = Option(
     "--authority", .file, in: [Verb.send, .listen, .doctor], group: .connection,
     note:

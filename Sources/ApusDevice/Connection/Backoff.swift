@@ -38,10 +38,18 @@ package struct Backoff: Sendable, Hashable {
     generator = SeededRandom(seed: seed)
   }
 
+  /// Whether a connection that lasted this long shows that connecting works; nil: there was none.
+  package func isSteady(_ connectedMilliseconds: UInt64?) -> Bool {
+    connectedMilliseconds.map { $0 >= configuration.steadyMilliseconds } ?? false
+  }
+
+  /// The next wait is the first again.
+  package mutating func reset() { nextMilliseconds = configuration.firstMilliseconds }
+
   /// The service announced that it closes, and when the device may return. That is not a failure, so the next wait
   /// starts from the first again. The announced wait is bounded like any other.
   package mutating func announced(waitMilliseconds: UInt64) -> UInt64 {
-    nextMilliseconds = configuration.firstMilliseconds
+    reset()
     return min(waitMilliseconds, configuration.maximumMilliseconds)
   }
 
@@ -49,9 +57,7 @@ package struct Backoff: Sendable, Hashable {
   ///
   /// - Parameter connectedMilliseconds: How long the ended connection lasted; nil if there was none.
   package mutating func wait(afterConnectionOf connectedMilliseconds: UInt64?) -> UInt64 {
-    if let connectedMilliseconds, connectedMilliseconds >= configuration.steadyMilliseconds {
-      nextMilliseconds = configuration.firstMilliseconds
-    }
+    if isSteady(connectedMilliseconds) { reset() }
     let wait = nextMilliseconds
     let (doubled, overflow) = wait.multipliedReportingOverflow(by: 2)
     nextMilliseconds =

@@ -18,7 +18,7 @@ extension DeviceConnection {
   /// Starts a connection attempt.
   func attempt() {
     stageDeadline = nil
-    switch configuration.endpoint {
+    switch endpoint {
     case .addresses(let addresses): connect(toOneOf: addresses)
     case .host(let host, let port):
       stage = .resolving
@@ -37,7 +37,7 @@ extension DeviceConnection {
   }
 
   private var hostName: String {
-    if case .host(let name, _) = configuration.endpoint { name } else { "" }
+    if case .host(let name, _) = endpoint { name } else { "" }
   }
 
   private func connect(toOneOf addresses: [SocketAddress]) {
@@ -53,7 +53,8 @@ extension DeviceConnection {
       do {
         let socket = try Socket.connect(
           to: address, from: configuration.source, loop: shared.loop)
-        let tls = try TLSConnection(context: configuration.context, session: session)
+        let tls = try TLSConnection(context: configuration.context, session: offeredSession)
+        if let alternative { try tls.use(serverName: alternative.serverName) }
         if let identity = configuration.identity { try tls.use(identity) }
         transport = Transport(socket: socket, tls: tls, address: address, loop: shared.loop)
         socket.handler = self
@@ -197,16 +198,19 @@ extension DeviceConnection {
     switch event {
     case .connected(let token, let milliseconds, let isNew):
       connectedAtMilliseconds = now
+      addressAnswered()
       mayCompact = true
       renewal?.connected(serverMilliseconds: milliseconds, nowMilliseconds: now)
       delegate?.deviceConnection(
         self, connectedAs: token, isNewToken: isNew, serverMilliseconds: milliseconds)
     case .refused(let refusal):
+      addressAnswered()
       if let time = refusal.badNonceServerMilliseconds {
         clockOffsetMilliseconds = Int64(clamping: time) - EventLoop.wallClockMilliseconds()
       }
       end(.refused(refusal))
     case .issued(let issuance):
+      addressAnswered()
       minimumWaitMilliseconds = delegate?.deviceConnection(self, issued: issuance) ?? 0
       end(.closed)
     case .renewal(let issuance): renewed(issuance)

@@ -1,7 +1,7 @@
-package import ApusLoop
+import ApusLoop
 package import ApusModel
-package import ApusTLS
-package import ApusTrust
+import ApusTLS
+import ApusTrust
 package import ApusWire
 import Glibc
 
@@ -13,58 +13,6 @@ import Glibc
 ///
 /// Confined to its loop. Holds no buffer while it is idle. It lives as long as it is referenced or its socket is open.
 package final class DeviceConnection: SocketHandler {
-  package enum Endpoint: Sendable {
-    /// Tried in order.
-    case addresses([SocketAddress])
-    /// Resolved for each connection.
-    case host(String, port: UInt16)
-  }
-
-  package struct Configuration: Sendable {
-    package var endpoint: Endpoint
-    /// The local address to connect from, with port 0; nil: the system chooses.
-    package var source: SocketAddress?
-    /// The trusted authorities, the identity, and the ALPN of `client.dialect`. Devices may share it if their
-    /// certificate is sent in the connect message.
-    package var context: TLSContext
-    /// The device's identity, if devices share `context`; nil: that of `context`. Not together with `renewal`.
-    package var identity: TLSConnectionIdentity?
-    package var client: CourierClient.Configuration
-    package var backoff: Backoff.Configuration
-    /// Only with `CourierALPN.securityV3`: the identity for the connect message. RSA.
-    package var inBandIdentity: InBandIdentity?
-    /// Nil: the device's certificate is not renewed.
-    package var renewal: RenewalPlan?
-
-    package init(
-      endpoint: Endpoint, source: SocketAddress? = nil, context: TLSContext,
-      identity: TLSConnectionIdentity? = nil,
-      client: CourierClient.Configuration = CourierClient.Configuration(),
-      backoff: Backoff.Configuration = Backoff.Configuration(),
-      inBandIdentity: InBandIdentity? = nil, renewal: RenewalPlan? = nil
-    ) {
-      self.endpoint = endpoint
-      self.source = source
-      self.context = context
-      self.identity = identity
-      self.client = client
-      self.backoff = backoff
-      self.inBandIdentity = inBandIdentity
-      self.renewal = renewal
-    }
-  }
-
-  /// A certificate with its key, sent in the connect message.
-  package struct InBandIdentity: Sendable {
-    package var certificateDER: [UInt8]
-    package var key: PrivateKey
-
-    package init(certificateDER: [UInt8], key: PrivateKey) {
-      self.certificateDER = certificateDER
-      self.key = key
-    }
-  }
-
   package enum Stage: Sendable, Hashable {
     case idle
     case resolving
@@ -103,7 +51,12 @@ package final class DeviceConnection: SocketHandler {
   var untried: [SocketAddress] = []
   /// Distinguishes the answers of abandoned look-ups from the current one.
   var lookup = 0
+  private var rotation: AddressRotation
+  /// Whether the end that is being reported is followed at once by another attempt, because addresses are left.
+  package private(set) var connectsAtOnce = false
+  /// A session of the address at `sessionIndex`.
   var session: TLSSession?
+  private var sessionIndex = 0
   private var sessionPatience = SessionPatience()
   /// The renewal of the certificate; nil without one.
   var renewal: Renewal?
@@ -139,10 +92,27 @@ package final class DeviceConnection: SocketHandler {
     client = CourierClient(configuration: configuration.client, baseToken: baseToken)
     renewal = configuration.renewal.map { Renewal($0, seed: seed) }
     backoff = Backoff(configuration: configuration.backoff, seed: seed)
+    rotation = AddressRotation(count: 1 + configuration.alternatives.count)
     timer = LoopTimer(loop: shared.loop) { [unowned self] in timerFired() }
   }
 
   var now: UInt64 { shared.loop.nowMilliseconds }
+
+  /// The place of the address that is connected or tried next: 0 for `endpoint`, then the alternatives.
+  package var addressIndex: Int { rotation.current }
+
+  var endpoint: Endpoint { alternative?.endpoint ?? configuration.endpoint }
+
+  /// The alternative at the current address; nil at `configuration.endpoint`.
+  var alternative: Alternative? {
+    addressIndex == 0 ? nil : configuration.alternatives[addressIndex - 1]
+  }
+
+  /// The session to resume at the current address.
+  var offeredSession: TLSSession? { sessionIndex == addressIndex ? session : nil }
+
+  /// The service accepted or refused the device, or answered its request for a certificate.
+  func addressAnswered() { rotation.answered() }
 
   /// The socket's descriptor, for its options; nil without a socket. The connection keeps ownership.
   package var descriptor: Int32? { transport?.socket.descriptor }
@@ -267,28 +237,56 @@ package final class DeviceConnection: SocketHandler {
     lostAfterMilliseconds = client.unansweredSilenceMilliseconds
     if wasGood != nil { sessionPatience.connected() }
     hangUp(keepsSession: wasGood != nil || sessionPatience.failed(reason))
-    let announced = reconnectMilliseconds.map { backoff.announced(waitMilliseconds: $0) }
-    let longWait = max(
-      announced ?? backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
-    (minimumWaitMilliseconds, reconnectMilliseconds) = (0, nil)
     let isExpected = isVerifying && wasGood != nil
-    isVerifying = false
+    let step = nextStep(after: reason, connectedMilliseconds: wasGood, isFinal: isFinal)
+    let longWait = step == .wait ? nextWait(connectedMilliseconds: wasGood) : 0
     let wait: UInt64? = isFinal ? nil : isExpected ? 0 : longWait
+    (minimumWaitMilliseconds, reconnectMilliseconds) = (0, nil)
+    isVerifying = false
     stage = .waiting
     stageDeadline = wait.map { now + $0 }
     let said = goodbye.map { DeviceDisconnection.goodbye(reason: $0) }
     goodbye = nil
+    connectsAtOnce = step == .connect
     delegate?.deviceConnection(
       self, disconnected: said ?? reason, retryMilliseconds: isWanted ? wait : nil)
+    connectsAtOnce = false
+  }
+
+  /// The address of the next attempt, and whether it is tried at once.
+  private func nextStep(
+    after reason: DeviceDisconnection, connectedMilliseconds: UInt64?, isFinal: Bool
+  ) -> AddressRotation.Step {
+    // A goodbye and the answer to an enrolment say when to come back.
+    let isAwaited = goodbye != nil || minimumWaitMilliseconds > 0
+    guard reason.concernsAddress, !isFinal, !isAwaited, !isVerifying else {
+      rotation.restart()
+      return .wait
+    }
+    let isSteady = backoff.isSteady(connectedMilliseconds)
+    if isSteady { backoff.reset() }
+    return isSteady && lostAfterMilliseconds != nil
+      ? rotation.fellSilent() : rotation.failed(wasSteady: isSteady)
+  }
+
+  private func nextWait(connectedMilliseconds: UInt64?) -> UInt64 {
+    let announced = reconnectMilliseconds.map { backoff.announced(waitMilliseconds: $0) }
+    return max(
+      announced ?? backoff.wait(afterConnectionOf: connectedMilliseconds), minimumWaitMilliseconds)
   }
 
   /// Ends the connection or the attempt, and the wait after it, and connects; not after a final reason.
   func connectAnew() {
     if stage == .waiting, stageDeadline == nil { return }
     // What failed before was another network: the next waits are short again.
-    _ = backoff.announced(waitMilliseconds: 0)
+    backoff.reset()
     isVerifying = true
-    if stage == .waiting { stageDeadline = nil } else { end(.transport(ENETRESET)) }
+    if stage == .waiting {
+      stageDeadline = nil
+      rotation.restart()
+    } else {
+      end(.transport(ENETRESET))
+    }
     isVerifying = false
     guard isWanted, stage == .waiting else { return }
     attempt()
@@ -297,7 +295,7 @@ package final class DeviceConnection: SocketHandler {
   /// Releases the socket, and keeps what the next connection can use.
   private func hangUp(keepsSession: Bool) {
     if let transport {
-      session = keepsSession && !hasOldIdentity ? transport.tls.session ?? session : nil
+      keepSession(of: transport, isUsable: keepsSession)
       transport.close(shared.tlsBuffers)
     }
     transport = nil
@@ -311,6 +309,16 @@ package final class DeviceConnection: SocketHandler {
     client.disconnected()
   }
 
+  private func keepSession(of transport: Transport, isUsable: Bool) {
+    if hasOldIdentity {
+      session = nil
+    } else if isUsable, let new = transport.tls.session {
+      (session, sessionIndex) = (new, addressIndex)
+    } else if !isUsable, sessionIndex == addressIndex {
+      session = nil
+    }
+  }
+
   /// The device wants no connection: ends the existing one, unless that is already in progress.
   private func leave() {
     switch stage {
@@ -320,7 +328,7 @@ package final class DeviceConnection: SocketHandler {
     case .open:
       sendPending()
       guard stage == .open, let transport else { return }
-      session = hasOldIdentity ? nil : transport.tls.session ?? session
+      keepSession(of: transport, isUsable: true)
       stage = .lingering
       stageDeadline = now + Self.lingerMilliseconds
       transport.shut(shared.tlsBuffers)
@@ -332,6 +340,7 @@ package final class DeviceConnection: SocketHandler {
   private func finishLeaving() {
     hangUp(keepsSession: true)
     lookup += 1
+    rotation.restart()
     stage = .idle
     (goodbye, reconnectMilliseconds) = (nil, nil)
     delegate?.deviceConnection(self, disconnected: .stopped, retryMilliseconds: nil)

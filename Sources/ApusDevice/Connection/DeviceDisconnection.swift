@@ -70,6 +70,21 @@ extension DeviceDisconnection {
   private static let unknownAuthority: UInt8 = 48
 }
 
+extension DeviceDisconnection {
+  /// Whether another address of the service may be better. What the service says about the device, it says at each.
+  var concernsAddress: Bool {
+    switch self {
+    case .unreachable, .timedOut, .otherProtocol, .fault, .closed, .transport: true
+    case .tls(.alertReceived(let code)): !Self.deviceAlerts.contains(code)
+    case .tls: true
+    case .stopped, .proof, .refused, .goodbye: false
+    }
+  }
+
+  /// RFC 8446, section 6.2: alerts about a certificate, access_denied, and certificate_required.
+  private static let deviceAlerts: Set<UInt8> = [42, 43, 44, 45, 46, 48, 49, 116]
+}
+
 /// Whether a TLS session is offered again after a failed attempt.
 ///
 /// If the service gave no reason, keeping the session saves it most of the work next time, which matters just then. But

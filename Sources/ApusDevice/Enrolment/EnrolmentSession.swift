@@ -14,12 +14,14 @@ package final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Senda
   private let whilePending: (@Sendable (Int) -> Void)?
   private var connection: DeviceConnection?
   private var completion: Completion?
-  /// Consecutive connections without an answer.
+  /// Consecutive rounds of all addresses without an answer.
   private var failures = 0
+  /// Whether the service may have received the request since its last answer.
+  private var mayHaveAsked = false
   /// Whether this connection brought its answer: its end is then not a failure.
   private var isAnswered = false
 
-  /// Connections without an answer after which it gives up.
+  /// Rounds without an answer after which it gives up.
   static let attempts = 5
 
   init(
@@ -32,7 +34,8 @@ package final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Senda
     connection = DeviceConnection(
       shared: DeviceLoop(loop: loop),
       configuration: .init(
-        endpoint: .host(configuration.host, port: configuration.port), context: context,
+        endpoint: configuration.endpoint, alternatives: configuration.otherAddresses,
+        context: context,
         client: .init(
           dialect: PushDeviceCore.dialect,
           responseMilliseconds: UInt64(Limits.enrolmentSeconds + 10) * 1000, enrolment: request),
@@ -62,6 +65,7 @@ package final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Senda
     _ connection: DeviceConnection, issued issuance: CourierIssuance
   ) -> UInt64 {
     failures = 0
+    mayHaveAsked = false
     isAnswered = true
     switch issuance.status {
     case .accepted:
@@ -104,17 +108,19 @@ package final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Senda
       isAnswered = false
       return
     }
+    if Self.mayHaveAsked(reason) { mayHaveAsked = true }
+    guard !connection.connectsAtOnce else { return }
     failures += 1
-    if failures >= Self.attempts || !mayHaveAsked(reason) {
+    // If the request was received and the code is used up, only asking again with this key brings the certificate.
+    // Earlier failures are more often configuration mistakes than temporary faults.
+    if failures >= Self.attempts || (failures == 1 && !mayHaveAsked) {
       finish(.failure(DeviceError(.unreachable, reason.description)))
     }
   }
 
-  /// Whether the service may have received the request. If so, and the code is used up, only asking again with this key
-  /// brings the certificate. Earlier failures are more often configuration mistakes than temporary faults.
-  private func mayHaveAsked(_ reason: DeviceDisconnection) -> Bool {
-    if failures > 1 { return true }
-    return switch reason {
+  /// Whether the service may have received the request on a connection that ended in this way.
+  private static func mayHaveAsked(_ reason: DeviceDisconnection) -> Bool {
+    switch reason {
     case .unreachable, .otherProtocol, .tls(.certificateRejected): false
     default: true
     }
@@ -147,7 +153,8 @@ extension PushDevice {
   /// - Parameters:
   ///   - host: The service's name or address.
   ///   - port: The port of its listener for devices.
-  ///   - serverName: The name that the service's certificate must contain; nil: the host.
+  ///   - alternatives: As in `DeviceConfiguration.alternatives`.
+  ///   - serverName: The name that the service's certificate must contain; nil: the host of each address.
   ///   - authorityPEM: As in `DeviceConfiguration.authorityPEM`.
   ///   - code: The enrolment code; case, spaces and hyphens do not matter. Nil: the operator decides.
   ///   - name: A readable name of the device, at most 64 bytes.
@@ -158,13 +165,15 @@ extension PushDevice {
   ///
   /// - Throws: `DeviceError`, which says what failed; `CancellationError`.
   public static func enroll(
-    host: String, port: UInt16 = 5223, serverName: String? = nil, authorityPEM: String,
-    code: String?, name: String, tags: [String] = [], keyPEM: String? = nil,
+    host: String, port: UInt16 = 5223, alternatives: [DeviceAddress] = [],
+    serverName: String? = nil, authorityPEM: String, code: String?, name: String,
+    tags: [String] = [], keyPEM: String? = nil,
     whilePending: (@Sendable (Int) -> Void)? = nil
   ) async throws -> DeviceIdentity {
     var configuration = DeviceConfiguration(
       host: host, port: port, authorityPEM: authorityPEM, certificatePEM: "", keyPEM: "",
       topics: DeviceTopics())
+    configuration.alternatives = alternatives
     configuration.serverName = serverName
     let loop = EventLoop(name: "apus-enrol")
     let session = try EnrolmentSession(

@@ -17,7 +17,7 @@ final class DeviceListener: DeviceConnectionDelegate {
   private let loop: EventLoop
   private let shared: DeviceLoop
   private let invocation: Invocation
-  private let courier: HostPort
+  private let couriers: [HostPort]
   private let configuration: DeviceConnection.Configuration
   private let topics: [String]
   private let channels: ListenedChannels?
@@ -38,7 +38,7 @@ final class DeviceListener: DeviceConnectionDelegate {
   private var isStopping = false
 
   init(
-    loop: EventLoop, topics: [String], channels: ListenedChannels?, courier: HostPort,
+    loop: EventLoop, topics: [String], channels: ListenedChannels?, couriers: [HostPort],
     invocation: Invocation,
     configuration: DeviceConnection.Configuration, strings: [String: String],
     renewal: ((DeviceIdentity) throws -> TLSContext)? = nil
@@ -49,7 +49,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     self.topics = topics
     self.channels = channels
     self.invocation = invocation
-    self.courier = courier
+    self.couriers = couriers
     self.configuration = configuration
     shared = DeviceLoop(loop: loop)
     let listed = topics + (channels.map { [$0.topic] } ?? [])
@@ -114,7 +114,7 @@ final class DeviceListener: DeviceConnectionDelegate {
     }
     wasConnected = true
     if isJSON { Output.json(.members(["event": .string("connected")])) }
-    log(.info, "connected", .text("service", courier.description))
+    log(.info, "connected", .text("service", couriers[connection.addressIndex].description))
     warnOfClock(serverMilliseconds: serverMilliseconds)
     // Every connection begins with the filter, which leaves these topics out.
     for topic in invocation.all(ApusOptions.unregister) {
@@ -140,7 +140,9 @@ final class DeviceListener: DeviceConnectionDelegate {
         ]))
     }
     guard !isStopping else { return }
-    guard wasConnected, let retryMilliseconds else { return fail(Self.failure(reason)) }
+    guard wasConnected || connection.connectsAtOnce, let retryMilliseconds else {
+      return fail(Self.failure(reason))
+    }
     log(
       .warning, "disconnected", .text("reason", "\(reason)"),
       .number("retry_ms", retryMilliseconds))

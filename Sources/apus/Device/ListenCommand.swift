@@ -12,12 +12,12 @@ import Glibc
 /// `apus listen`: collects what a device needs, and runs its loop.
 struct ListenCommand {
   let invocation: Invocation
-  /// The service's listener for devices.
-  private let courier: HostPort
+  /// The service's listeners for devices.
+  private let couriers: [HostPort]
 
   init(_ invocation: Invocation) {
     self.invocation = invocation
-    courier = invocation.courier
+    couriers = invocation.couriers
   }
 
   func run() throws(CommandFailure) {
@@ -33,26 +33,31 @@ struct ListenCommand {
         about: ApusOptions.unregister, "\"\(both)\" cannot be both registered and unregistered")
     }
     let channels = try ListenedChannels(invocation, topics: topics)
-    let (identity, file) = try ListenIdentity(invocation, courier).find()
+    let (identity, file) = try ListenIdentity(invocation, couriers).find()
     let authority = try invocation.authorityPEM()
     let context: TLSContext
     do throws(TLSError) {
-      context = try Self.context(identity, authority, courier)
+      context = try Self.context(identity, authority, couriers[0])
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
     let loop = EventLoop(name: "listen")
     let listener = DeviceListener(
-      loop: loop, topics: topics, channels: channels, courier: courier, invocation: invocation,
+      loop: loop, topics: topics, channels: channels, couriers: couriers,
+      invocation: invocation,
       configuration: DeviceConnection.Configuration(
-        endpoint: endpoint(), context: context,
+        endpoint: Self.endpoint(couriers[0]),
+        alternatives: couriers.dropFirst().map {
+          .init(endpoint: Self.endpoint($0), serverName: $0.host)
+        },
+        context: context,
         client: CourierClient.Configuration(
           keepAliveMilliseconds: invocation.keepAliveMilliseconds),
         renewal: file == nil ? nil : RenewalPlan(identity, .sameKey)),
       strings: try strings(),
       renewal: file.map { file in
-        { [courier] identity in
-          let context = try Self.context(identity, authority, courier)
+        { [couriers] identity in
+          let context = try Self.context(identity, authority, couriers[0])
           try file.write(identity)
           return context
         }
@@ -101,7 +106,7 @@ struct ListenCommand {
     return apps
   }
 
-  private func endpoint() -> DeviceConnection.Endpoint {
+  private static func endpoint(_ courier: HostPort) -> DeviceConnection.Endpoint {
     if let address = try? SocketAddress(courier.description) { return .addresses([address]) }
     return .host(courier.host, port: courier.port)
   }

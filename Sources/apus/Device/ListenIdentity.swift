@@ -9,12 +9,12 @@ import Synchronization
 /// The identity of the device of `apus listen`: given as files, or requested from the service at the first start.
 struct ListenIdentity: Sendable {
   private let invocation: Invocation
-  private let courier: HostPort
+  private let couriers: [HostPort]
 
-  /// - Parameter courier: The service's listener for devices.
-  init(_ invocation: Invocation, _ courier: HostPort) {
+  /// - Parameter couriers: The service's listeners for devices, at least one.
+  init(_ invocation: Invocation, _ couriers: [HostPort]) {
     self.invocation = invocation
-    self.courier = courier
+    self.couriers = couriers
   }
 
   /// The identity, and the file in which it is renewed; the file is nil for an identity in two files, which never
@@ -87,8 +87,9 @@ struct ListenIdentity: Sendable {
     try runBlocking { () async throws(CommandFailure) in
       do {
         let identity = try await PushDevice.enroll(
-          host: courier.host, port: courier.port, authorityPEM: authority, code: code, name: name,
-          tags: tags, keyPEM: key,
+          host: couriers[0].host, port: couriers[0].port,
+          alternatives: couriers.dropFirst().map { DeviceAddress(host: $0.host, port: $0.port) },
+          authorityPEM: authority, code: code, name: name, tags: tags, keyPEM: key,
           whilePending: { seconds in
             log(
               .notice, "the operator has not decided yet", .text("key", fingerprint),

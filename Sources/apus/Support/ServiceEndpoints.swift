@@ -6,8 +6,8 @@ import ApusModel
 extension Invocation {
   /// The service's listener for providers.
   var provider: HostPort { endpoint(ApusOptions.provider, .provider) }
-  /// The service's listener for devices.
-  var courier: HostPort { endpoint(ApusOptions.courier, .courier) }
+  /// The service's listeners for devices, at least one.
+  var couriers: [HostPort] { endpoints(ApusOptions.courier, .courier) }
   /// The service's feedback listener.
   var feedback: HostPort { endpoint(FeedbackOptions.service, .feedback) }
 
@@ -21,9 +21,13 @@ extension Invocation {
 
   /// The option's value, or where the service of the data directory listens, or the option's default.
   private func endpoint(_ option: Option<HostPort>, _ kind: ListenerKind) -> HostPort {
-    guard !isGiven(option) else { return value(option) }
+    endpoints(option, kind)[0]
+  }
+
+  private func endpoints(_ option: Option<HostPort>, _ kind: ListenerKind) -> [HostPort] {
+    guard !isGiven(option) else { return all(option) }
     let running = DataDirectory(path: value(ApusOptions.data)).serviceAddresses
-    guard let (host, port) = running?.endpoint(kind) else { return value(option) }
-    return HostPort(host: host, port: port)
+    guard let (host, port) = running?.endpoint(kind) else { return all(option) }
+    return [HostPort(host: host, port: port)]
   }
 }

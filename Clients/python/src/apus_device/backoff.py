@@ -14,15 +14,21 @@ class Backoff:
         self._random = source or random.Random()
         self._seconds = 1.0
 
+    def is_steady(self, accepted_seconds: float | None) -> bool:
+        return accepted_seconds is not None and accepted_seconds >= STEADY_SECONDS
+
+    def reset(self) -> None:
+        self._seconds = 1.0
+
     def after_goodbye(self, reconnect_milliseconds: int) -> float:
         """The seconds that the service asked for."""
-        self._seconds = 1.0
+        self.reset()
         return min(reconnect_milliseconds / 1000, LONGEST_SECONDS)
 
     def after_end(self, accepted_seconds: float | None) -> float:
         """The seconds after a failure, or after a connection that was accepted for so many."""
-        if accepted_seconds is not None and accepted_seconds >= STEADY_SECONDS:
-            self._seconds = 1.0
+        if self.is_steady(accepted_seconds):
+            self.reset()
         wait = self._seconds
         self._seconds = min(2 * wait, LONGEST_SECONDS)
         return self._random.uniform(wait / 2, wait)

@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import pathlib
-import random
 import time
 from collections.abc import Awaitable, Iterable, Sequence
 from types import TracebackType
@@ -19,10 +18,12 @@ from . import messages
 from .backoff import Backoff
 from .changes import Change, SubscriptionRefused
 from .channels import Subscription, SubscriptionStatus
-from .connection import CertificateRejected, Connection, Ended, Service
+from .connection import Address, CertificateRejected, Connection, Ended, Service, Silent
 from .identity import Identity, Key, certificate_request, new_key
 from .messages import State, Status, Topics
 from .notification import Notification
+from .rotation import Rotation
+from .session import Session, wait_seconds
 from .state import DeviceState
 
 RESPONSE_SECONDS = 10
@@ -63,6 +64,7 @@ class Client:
         """`state` is a file in which the client remembers what it has taken."""
         self.identity = identity
         self._service = service
+        self._address = service.addresses[0]
         self._topics = topics if isinstance(topics, Topics) else Topics(enabled=list(topics))
         self._power = power
         self._keep_alive_seconds = keep_alive_seconds
@@ -181,28 +183,28 @@ class Client:
 
     async def _run(self) -> None:
         backoff = Backoff()
+        addresses = self._service.addresses
+        rotation = Rotation(len(addresses))
         refusals = 0
         while True:
-            session = _Session()
+            session = Session()
+            self._address = addresses[rotation.current]
             try:
-                await self._serve(session)
+                await self._serve(self._address, session)
             except CertificateRejected as end:
                 raise Refused(str(end)) from end
             except Ended as end:
-                _log.info("%s: %s", self._service, end)
+                _log.info("%s: %s", self._address, end)
+                session.is_silent = isinstance(end, Silent)
             # After a refusal a token may be the cause; without one it is not.
             refusals = refusals + 1 if session.is_refused else 0
             if refusals == 2:
                 raise Refused(session.explanation)
-            if session.reconnect_milliseconds is not None:
-                wait = backoff.after_goodbye(session.reconnect_milliseconds)
-            else:
-                wait = backoff.after_end(session.accepted_seconds)
-            await asyncio.sleep(wait)
+            await asyncio.sleep(wait_seconds(session, rotation, backoff))
 
-    async def _serve(self, session: _Session) -> None:
+    async def _serve(self, address: Address, session: Session) -> None:
         """One connection, from its begin to its end, which raises."""
-        connection = await Connection.open(self._service, self.identity)
+        connection = await Connection.open(self._service, address, self.identity)
         try:
             await connection.send(messages.connect(self._state.token))
             message = await connection.receive_first(RESPONSE_SECONDS)
@@ -229,7 +231,7 @@ class Client:
             self._connection = None
             await connection.close()
 
-    def _accept(self, response: messages.ConnectResponse, session: _Session) -> None:
+    def _accept(self, response: messages.ConnectResponse, session: Session) -> None:
         if response.status != 0:
             session.is_refused = True
             session.explanation = response.explanation or "the service refused the device"
@@ -255,7 +257,7 @@ class Client:
 
     # MARK: Messages
 
-    async def _receive(self, connection: Connection, session: _Session) -> None:
+    async def _receive(self, connection: Connection, session: Session) -> None:
         while True:
             message = await connection.receive()
             match message:
@@ -328,9 +330,9 @@ class Client:
             heard = connection.heard_time
             await asyncio.sleep(ANSWER_SECONDS)
             if connection.heard_time == heard:
-                raise Ended("the service did not answer a keep-alive")
+                raise Silent("the service did not answer a keep-alive")
 
-    async def _renew(self, connection: Connection, session: _Session) -> None:
+    async def _renew(self, connection: Connection, session: Session) -> None:
         """Asks for the next certificate when it is time, by the service's clock, or when the service advises it."""
         while True:
             due = min(
@@ -347,51 +349,15 @@ class Client:
                     await session.renewal_changed.wait()
             session.renewal_changed.clear()
 
-    def _answer_renewal(self, answer: messages.RenewalAnswer, session: _Session) -> None:
+    def _answer_renewal(self, answer: messages.RenewalAnswer, session: Session) -> None:
         session.advised_time = math.inf
         session.renewal_changed.set()
         if answer.status == 0 and self._renewal_key is not None:
             # The next connection uses it.
             self.identity = Identity.store(self.identity.path, self._renewal_key, answer.certificates)
             self._renewal_key = None
-            _log.info("%s: the device has a new certificate", self._service)
+            _log.info("%s: the device has a new certificate", self._address)
             return
         if answer.retry_seconds is not None:
             session.renewal_time = time.monotonic() + answer.retry_seconds
-        _log.warning("%s: no new certificate: %s", self._service, answer.text or f"reason {answer.reason}")
-
-
-class _Session:
-    """What a client knows of one connection."""
-
-    def __init__(self) -> None:
-        self.is_refused = False
-        self.explanation = ""
-        self.reconnect_milliseconds: int | None = None
-        self._accepted_time: float | None = None
-        self._clock_offset = 0.0
-        #: When to ask for a certificate because the service advised it, by the monotonic clock.
-        self.advised_time = math.inf
-        #: Before which not to ask.
-        self.renewal_time = 0.0
-        self.renewal_changed = asyncio.Event()
-
-    def accept(self, server_milliseconds: int) -> None:
-        self._accepted_time = time.monotonic()
-        self._clock_offset = server_milliseconds / 1000 - time.time()
-
-    @property
-    def accepted_seconds(self) -> float | None:
-        return None if self._accepted_time is None else time.monotonic() - self._accepted_time
-
-    def service_time(self) -> float:
-        return time.time() + self._clock_offset
-
-    def renew_within(self, seconds: int) -> None:
-        self.advised_time = time.monotonic() + random.uniform(0, seconds)
-        self.renewal_time = 0.0
-        self.renewal_changed.set()
-
-    def end(self, goodbye: messages.Goodbye) -> None:
-        self.reconnect_milliseconds = goodbye.reconnect_milliseconds
-        raise Ended(f"goodbye: {goodbye.reason}")
+        _log.warning("%s: no new certificate: %s", self._address, answer.text or f"reason {answer.reason}")

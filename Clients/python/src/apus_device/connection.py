@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import frames, messages
@@ -28,20 +29,44 @@ class Ended(Exception):
     """The connection ended. The text says why."""
 
 
+class Silent(Ended):
+    """The service did not answer a keep-alive."""
+
+
 class CertificateRejected(Ended):
     """The service does not accept the device's certificate: enrol again, or ask the operator."""
 
 
 @dataclass(frozen=True)
-class Service:
-    """Where the listener for devices is, and the file (PEM) with the authority that issued its certificate."""
+class Address:
+    """Where a listener for devices is. Its certificate must contain the host."""
 
     host: str
-    authority: str | os.PathLike[str]
     port: int = 5223
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Service:
+    """Where the listener for devices is, and the file (PEM) with the authority that issued its certificate.
+
+    `alternatives` are other addresses of the same service. When an address fails, a device tries the next one at once;
+    when all have failed, it waits. It stays with the one that works.
+    """
+
+    host: str
+    authority: str | os.PathLike[str]
+    port: int = 5223
+    alternatives: Sequence[Address] = ()
+
+    @property
+    def addresses(self) -> list[Address]:
+        return [Address(self.host, self.port), *self.alternatives]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.addresses))
 
 
 def explained(error: OSError) -> Ended:
@@ -62,7 +87,7 @@ class Connection:
         self.heard_time = self.active_time = asyncio.get_running_loop().time()
 
     @classmethod
-    async def open(cls, service: Service, identity: Identity | None) -> Connection:
+    async def open(cls, service: Service, address: Address, identity: Identity | None) -> Connection:
         """Connects; without an identity a device can only enrol."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -73,10 +98,10 @@ class Connection:
         try:
             async with asyncio.timeout(TCP_SECONDS + HANDSHAKE_SECONDS):
                 streams = await asyncio.open_connection(
-                    service.host, service.port, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                    address.host, address.port, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS,
                     limit=2 * CHUNK_BYTES)
         except TimeoutError:
-            raise Ended(f"{service} did not complete the connection in time") from None
+            raise Ended(f"{address} did not complete the connection in time") from None
         except OSError as error:
             raise explained(error) from error
         return cls(*streams)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from . import messages
 from .backoff import Backoff
-from .connection import Connection, Ended, Service
+from .connection import Address, Connection, Ended, Service
 from .identity import Identity, certificate_request, key_pem, load_key, new_key, write_private
+from .rotation import Rotation
 
 ANSWER_SECONDS = 40
 _log = logging.getLogger("apus_device")
@@ -65,27 +66,35 @@ async def enrol(
         key = new_key()
         write_private(key_path, key_pem(key))
     backoff = Backoff()
+    addresses = service.addresses
+    rotation = Rotation(len(addresses))
     while True:
-        wait = backoff.after_end(None)
+        address = addresses[rotation.current]
+        wait = 0.0
         try:
-            answer = await _ask(service, messages.enrolment_request(code, certificate_request(key), name, tags))
+            request = messages.enrolment_request(code, certificate_request(key), name, tags)
+            answer = await _ask(service, address, request)
         except Ended as end:
-            _log.warning("%s: no answer to the enrolment: %s", service, end)
+            _log.warning("%s: no answer to the enrolment: %s", address, end)
+            if rotation.failed(was_steady=False):
+                continue
         else:
+            rotation.answered()
+            rotation.restart()
             if answer.status == 0:
                 identity = Identity.store(path, key, answer.certificates)
                 key_path.unlink()
                 return identity
             if answer.status == 1:
-                _log.info("%s: the operator has not approved the device yet", service)
+                _log.info("%s: the operator has not approved the device yet", address)
             elif answer.reason not in list(Reason) or not Reason(answer.reason).can_change:
                 raise EnrolmentRefused(answer)
-            wait = max(wait, answer.retry_seconds or 0)
-        await asyncio.sleep(wait)
+            wait = answer.retry_seconds or 0
+        await asyncio.sleep(max(wait, backoff.after_end(None)))
 
 
-async def _ask(service: Service, request: bytes) -> messages.EnrolmentAnswer:
-    connection = await Connection.open(service, None)
+async def _ask(service: Service, address: Address, request: bytes) -> messages.EnrolmentAnswer:
+    connection = await Connection.open(service, address, None)
     try:
         await connection.send(request)
         message = await connection.receive_first(ANSWER_SECONDS)
