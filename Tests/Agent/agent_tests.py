@@ -180,7 +180,7 @@ class TopicTests(Case):
         agent.start().connected()
         for number in range(5):
             agent.outcome(self.service.send(agent.token(), {"aps": {"alert": str(number)}}))
-        self.assertEqual(agent.logged().count("the service has no app of this topic"), 1)
+        self.assertEqual(agent.logged().count("the service has no app of this topic"), 1, agent.logged())
 
 
 class EnrolmentTests(Case):
