@@ -165,6 +165,22 @@ struct PostgresStoreTests {
     #expect(await commit(first) { $0.put(.meta, [1], [1]) } == nil)
   }
 
+  @Test("A renewal that a killed process left behind does not keep its successor out")
+  func lateRenewal() async throws {
+    let first = try openAndStop()
+    defer { first.close() }
+    let (database, patience) = (try scratch.database(), options { $0.leaseMilliseconds = 1000 })
+    async let opening = Task.detached { try PostgresStore(database, patience) }.value
+    let isOpening =
+      "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'apus/apus/opening'"
+    while try sql(isOpening + " AND datname = current_database()") == ["0"] {}
+    try await Task.sleep(for: .milliseconds(300))
+    try sql("UPDATE apus.lease SET counter = counter + 1")
+    let second = try await opening
+    defer { second.close() }
+    #expect(await commit(second) { $0.put(.meta, [1], [1]) } == nil)
+  }
+
   @Test("A process that renews no more is taken over, and writes nothing afterwards")
   func takingOver() async throws {
     let first = try openAndStop()

@@ -57,14 +57,16 @@ struct PostgresOpening {
     }
     try requireSafe(connection)
     let databaseID = try prepareTables(connection)
-    try waitForLease(connection)
-    let incarnation = try attempt { () throws(PostgresFault) in
-      try takeOver(connection)
+    var watch = LeaseVigil(stillMilliseconds: options.leaseMilliseconds)
+    while true {
+      let seen = try waitForLease(connection, &watch)
+      // Nil if its holder has renewed it since, or another process took it.
+      let incarnation = try attempt { () throws(PostgresFault) in
+        try takeOver(seen, connection)
+      }
+      guard let incarnation else { continue }
+      return PostgresTenure(node: options.node, incarnation: incarnation, databaseID: databaseID)
     }
-    guard let incarnation else {
-      throw .inUse(place: address.description, detail: "another process took it over just now")
-    }
-    return PostgresTenure(node: options.node, incarnation: incarnation, databaseID: databaseID)
   }
 
   /// For those who only read: refuses a database without tables, or with those of a later version.
@@ -183,57 +185,56 @@ struct PostgresOpening {
 
   // MARK: Taking over
 
-  private struct LeaseState: Equatable {
-    var incarnation: Int64
-    var counter: Int64
-    var isReleased: Bool
-  }
-
-  private func lease(_ connection: PostgresConnection) throws(PostgresFault) -> LeaseState? {
+  private func lease(_ connection: PostgresConnection) throws(PostgresFault) -> PostgresLease? {
     try connection.ask(
       .lease, PostgresValues(.text(options.node)), withinMilliseconds: Self.statementMilliseconds
     ) { rows in
       rows.count == 0
         ? nil
-        : LeaseState(
+        : PostgresLease(
           incarnation: rows.integer(0, 0), counter: rows.integer(0, 1),
           isReleased: rows.integer(0, 2) != 0)
     }
   }
 
   /// Returns once no living process has the lease: it was released, its process has no connection any more, or its
-  /// counter stood still. No clock but this process's is used: after a failover the database's is another one.
-  private func waitForLease(_ connection: PostgresConnection) throws(StoreError) {
-    let deadline = Deadline.after(milliseconds: options.leaseMilliseconds)
-    let first = try attempt { () throws(PostgresFault) in try lease(connection) }
-    guard let first, !first.isReleased else { return }
-    let name = PostgresTenure.connectionName(options.node, first.incarnation)
-    let isConnected = try attempt { () throws(PostgresFault) in
-      try connection.ask(
-        .connections, PostgresValues(.text(name)), withinMilliseconds: Self.statementMilliseconds
-      ) { $0.integer(0, 0) > 0 }
-    }
-    guard isConnected else { return }
-    while !deadline.isPast {
-      pause(milliseconds: Self.pollMilliseconds)
-      let now = try attempt { () throws(PostgresFault) in try lease(connection) }
-      guard let now, !now.isReleased else { return }
-      guard now == first else {
+  /// counter stood still.
+  private func waitForLease(
+    _ connection: PostgresConnection, _ vigil: inout LeaseVigil
+  ) throws(StoreError) -> PostgresLease? {
+    while true {
+      let seen = try attempt { () throws(PostgresFault) in try lease(connection) }
+      switch vigil.see(seen, nowMilliseconds: monotonicMilliseconds()) {
+      case .free: return seen
+      case .alive:
         throw .inUse(
           place: address.description, detail: "a process called \(options.node) renews its lease")
+      case .unknown: break
       }
+      let name = PostgresTenure.connectionName(options.node, seen?.incarnation ?? 0)
+      let isConnected = try attempt { () throws(PostgresFault) in
+        try connection.ask(
+          .connections, PostgresValues(.text(name)), withinMilliseconds: Self.statementMilliseconds
+        ) { $0.integer(0, 0) > 0 }
+      }
+      guard isConnected else { return seen }
+      pause(milliseconds: Self.pollMilliseconds)
     }
   }
 
-  /// Takes lease and lane, or returns nil if another process was faster.
-  private func takeOver(_ connection: PostgresConnection) throws(PostgresFault) -> Int64? {
+  /// Takes lease and lane, or returns nil if the lease is not as it was seen.
+  private func takeOver(
+    _ seen: PostgresLease?, _ connection: PostgresConnection
+  ) throws(PostgresFault) -> Int64? {
     let limit = Self.statementMilliseconds
-    let before = try lease(connection)?.incarnation ?? 0
+    let before = seen?.incarnation ?? 0
     let incarnation = try connection.ask(.incarnation, withinMilliseconds: limit) {
       $0.integer(0, 0)
     }
     let isClaimed = try connection.ask(
-      .claim, PostgresValues(.text(options.node), .integer(incarnation), .integer(before)),
+      .claim,
+      PostgresValues(
+        .text(options.node), .integer(incarnation), .integer(before), .integer(seen?.counter ?? 0)),
       withinMilliseconds: limit
     ) { $0.count > 0 }
     guard isClaimed else { return nil }

@@ -86,7 +86,7 @@ UPDATE apus.service SET incarnations = incarnations + 1 RETURNING incarnations;
 --@ claim
 INSERT INTO apus.lease (node, incarnation, counter, released) VALUES ($1::text, $2::bigint, 0, false)
   ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, counter = lease.counter + 1, released = false
-  WHERE lease.incarnation = $3::bigint
+  WHERE lease.incarnation = $3::bigint AND lease.counter = $4::bigint
   RETURNING 1;
 
 --@ renew
