@@ -6,7 +6,8 @@
 Two servers on this machine, of which the second must have each group before it is acknowledged. While
 Tests/Crash/run.sh kills the service under load, the primary is killed now and then, the standby is promoted, and the
 old primary becomes its standby. Nothing that a provider was told is accepted may be lost, come twice without a reason,
-or lack its final state in the ledger.
+or lack its final state in the ledger. The primary is killed while the service runs: one that loses its database during
+its start exits, and is started again by whoever supervises it.
 """
 
 import argparse
@@ -24,7 +25,12 @@ sys.path.insert(0, str(ROOT / "Benchmarks"))
 from database import Server
 
 # Seconds between two failovers.
-PAUSE = 2, 6
+PAUSE = 1, 3
+# A service that writes, and has done so for a while.
+RUNNING = """
+    SELECT count(*) FROM pg_stat_activity
+      WHERE application_name LIKE 'apus/%/0' AND backend_start < now() - interval '200 ms'
+    """
 
 
 class Pair:
@@ -45,6 +51,10 @@ class Pair:
         old.stop()
         self.primary.sql("SELECT pg_promote()")
         self.standby = Server(old.directory, standby_of=self.primary)
+
+    @property
+    def is_used(self):
+        return self.primary.sql(RUNNING).strip() != "0"
 
     def stop(self):
         for server in [self.standby, self.primary]:
@@ -77,7 +87,11 @@ def main():
             watch = threading.Thread(target=lambda: (run.wait(), ended.set()))
             watch.start()
             while not ended.wait(chance.uniform(*PAUSE)):
-                if failovers < options.failovers:
+                if failovers == options.failovers:
+                    continue
+                while not pair.is_used and not ended.wait(0.02):
+                    pass
+                if not ended.is_set():
                     pair.fail_over()
                     failovers += 1
             watch.join()
