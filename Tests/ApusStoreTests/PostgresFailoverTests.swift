@@ -15,6 +15,16 @@ struct PostgresFailoverTests {
       "postgresql:///\(Self.database)?host=\(hosts)&user=postgres")
   }
 
+  /// A server, and a standby that must have what it acknowledges.
+  private func pair() throws -> (primary: PostgresServer, standby: PostgresServer) {
+    let primary = try PostgresServer()
+    let standby = try PostgresServer(standbyOf: primary)
+    try primary.sql(
+      "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (standby)'", in: "postgres")
+    try primary.sql("SELECT pg_reload_conf()", in: "postgres")
+    return (primary, standby)
+  }
+
   /// Commits one group after the other on a thread of its own, until told to stop.
   private final class Writer: Sendable {
     private let store: PostgresStore
@@ -117,11 +127,7 @@ struct PostgresFailoverTests {
 
   @Test("After a promotion everything acknowledged is there, and the service goes on by itself")
   func promotion() async throws {
-    let primary = try PostgresServer()
-    let standby = try PostgresServer(standbyOf: primary)
-    try primary.sql(
-      "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (standby)'", in: "postgres")
-    try primary.sql("SELECT pg_reload_conf()", in: "postgres")
+    let (primary, standby) = try pair()
     let address = try address([primary, standby])
     // The usual requirement: a synchronous standby.
     let store = try PostgresStore(address, PostgresOptions())
@@ -174,11 +180,7 @@ struct PostgresFailoverTests {
 
   @Test("Without its standby a server acknowledges nothing, and with it everything")
   func lonely() async throws {
-    let primary = try PostgresServer()
-    let standby = try PostgresServer(standbyOf: primary)
-    try primary.sql(
-      "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (standby)'", in: "postgres")
-    try primary.sql("SELECT pg_reload_conf()", in: "postgres")
+    let (primary, standby) = try pair()
     var options = PostgresOptions()
     options.holdMilliseconds = 500
     let store = try PostgresStore(address([primary]), options)

@@ -6,8 +6,8 @@
 Two servers on this machine, of which the second must have each group before it is acknowledged. While
 Tests/Crash/run.sh kills the service under load, the primary is killed now and then, the standby is promoted, and the
 old primary becomes its standby. Nothing that a provider was told is accepted may be lost, come twice without a reason,
-or lack its final state in the ledger. The primary is killed while the service runs: one that loses its database during
-its start exits, and is started again by whoever supervises it.
+or lack its final state in the ledger. The primary is killed while the service runs: a service that loses its database
+during its start exits, and its supervisor starts it again.
 """
 
 import argparse

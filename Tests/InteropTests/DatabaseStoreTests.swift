@@ -11,18 +11,6 @@ struct DatabaseStoreTests {
     address = try PostgresServer.shared.address(of: "apus-\(UUID().uuidString.lowercased())")
   }
 
-  /// Standard output and error.
-  private func apus(
-    _ arguments: [String], in installation: Installation, expecting code: Int = 0
-  ) throws -> String {
-    try Programs.run(
-      URL(filePath: "/bin/sh"),
-      [
-        "-c", #"timeout 60 "$0" "$@" 2>&1; [ $? = \#(code) ]"#, installation.apus.path,
-        arguments[0], "--data", installation.directory.path,
-      ] + arguments.dropFirst())
-  }
-
   @Test("What a service stored there outlives its kill, and reaches the device once")
   func kill() throws {
     let installation = try Installation()
@@ -34,20 +22,20 @@ struct DatabaseStoreTests {
     try installation.send(1, to: token, lifetimeSeconds: 3600)
     installation.service?.stop(SIGKILL)
     #expect(
-      try apus(["store"], in: installation) == "The store is intact; it has 1 notification.\n")
+      try installation.run(["store"]) == "The store is intact; it has 1 notification.\n")
     // The directory remembers the address.
     try installation.start(["--single-database"])
     #expect(try device.connect() == token)
     #expect(try device.shown(atLeast: 1) == [1])
-    let log = try apus(["log", "--token", token], in: installation)
+    let log = try installation.run(["log", "--token", token])
     #expect(log.contains("Delivered"), "\(log)")
-    #expect(try apus(["check"], in: installation).contains("store"))
-    let backup = try apus(["backup", installation.directory.path + "-backup"], in: installation)
+    #expect(try installation.run(["check"]).contains("store"))
+    let backup = try installation.run(["backup", installation.directory.path + "-backup"])
     #expect(backup.contains("are in a database, which has to be backed up as well"), "\(backup)")
     try FileManager.default.removeItem(atPath: installation.directory.path + "-backup")
     installation.service?.stop()
     #expect(
-      try apus(["store"], in: installation) == "The store is intact; it has 0 notifications.\n")
+      try installation.run(["store"]) == "The store is intact; it has 0 notifications.\n")
   }
 
   @Test("A service moves to a database and back, with its tokens and its notifications")
@@ -60,30 +48,30 @@ struct DatabaseStoreTests {
     try installation.send(1, to: token, lifetimeSeconds: 3600)
     installation.service?.stop()
 
-    let out = try apus(
-      ["store", "copy", "embedded", address, "--single-database"], in: installation)
+    let out = try installation.run(
+      ["store", "copy", "embedded", address, "--single-database"])
     #expect(out.contains("The data directory now uses postgresql://"), "\(out)")
     try installation.start(["--single-database"])
     try installation.send(2, to: token, lifetimeSeconds: 3600)
     installation.service?.stop(SIGKILL)
 
-    let back = try apus(
-      ["store", "copy", address, "embedded", "--single-database"], in: installation)
+    let back = try installation.run(
+      ["store", "copy", address, "embedded", "--single-database"])
     #expect(back.contains("The data directory now uses the embedded store."), "\(back)")
     try installation.start()
     #expect(try device.connect() == token)
     // One app's newer notification replaced the older one.
     #expect(try device.shown(atLeast: 1) == [2])
-    let log = try apus(["log", "--token", token], in: installation)
+    let log = try installation.run(["log", "--token", token])
     #expect(log.contains("Replaced") || log.contains("Collapsed"), "\(log)")
     device.disconnect()
     installation.service?.stop()
 
-    let refusal = try apus(
-      ["serve", "--store", address, "--single-database"], in: installation, expecting: 4)
+    let refusal = try installation.run(
+      ["serve", "--store", address, "--single-database"], expecting: 4)
     #expect(refusal.contains("has a store of its own"), "\(refusal)")
-    let again = try apus(
-      ["store", "copy", "embedded", address, "--single-database"], in: installation, expecting: 4)
+    let again = try installation.run(
+      ["store", "copy", "embedded", address, "--single-database"], expecting: 4)
     #expect(again.contains("copied to another store"), "\(again)")
   }
 
@@ -95,22 +83,22 @@ struct DatabaseStoreTests {
     try _ = first.device("phone").connect()
     // While it runs.
     let second = try Installation()
-    var refusal = try apus(["serve"] + options, in: second, expecting: 4)
+    var refusal = try second.run(["serve"] + options, expecting: 4)
     #expect(refusal.contains("is in use"), "\(refusal)")
     first.service?.stop()
-    refusal = try apus(["serve"] + options, in: second, expecting: 4)
+    refusal = try second.run(["serve"] + options, expecting: 4)
     #expect(refusal.contains("has the rows of another data directory"), "\(refusal)")
-    refusal = try apus(["serve", "--store", "embedded"], in: first, expecting: 4)
+    refusal = try first.run(["serve", "--store", "embedded"], expecting: 4)
     #expect(refusal.contains("are in a PostgreSQL database"), "\(refusal)")
-    refusal = try apus(["serve", "--store", address], in: first, expecting: 4)
+    refusal = try first.run(["serve", "--store", address], expecting: 4)
     #expect(refusal.contains("synchronous_standby_names"), "\(refusal)")
-    refusal = try apus(["serve", "--store", "mysql://db/apus"], in: first, expecting: 2)
+    refusal = try first.run(["serve", "--store", "mysql://db/apus"], expecting: 2)
     #expect(refusal.contains("--store: mysql://db/apus is neither"), "\(refusal)")
   }
 
   @Test("The tables and statements are printed for the database's administrator")
   func schema() throws {
-    let text = try apus(["store", "schema"], in: Installation())
+    let text = try Installation().run(["store", "schema"])
     #expect(text.contains("CREATE TABLE apus.lane") && text.contains("ON CONFLICT (key) DO UPDATE"))
   }
 }

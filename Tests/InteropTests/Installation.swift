@@ -35,6 +35,16 @@ final class Installation {
     if !made.isEmpty { try? FileManager.default.removeItem(at: directory) }
   }
 
+  /// Runs a command on the data directory. Returns its standard output and error.
+  func run(_ arguments: [String], expecting code: Int = 0) throws -> String {
+    try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"timeout 60 "$0" "$@" 2>&1; [ $? = \#(code) ]"#, apus.path, arguments[0], "--data",
+        directory.path,
+      ] + arguments.dropFirst())
+  }
+
   func text(_ key: String) -> String { made[key] as? String ?? "" }
 
   var authority: String { text("authority_file") }

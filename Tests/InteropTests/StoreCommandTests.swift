@@ -4,18 +4,6 @@ import Testing
 /// `apus store` as an operator runs it after `apus serve` has refused to start.
 @Suite("apus store", .serialized)
 struct StoreCommandTests {
-  /// Standard output and error.
-  private func apus(
-    _ arguments: [String], in installation: Installation, expecting code: Int = 0
-  ) throws -> String {
-    try Programs.run(
-      URL(filePath: "/bin/sh"),
-      [
-        "-c", #"timeout 60 "$0" "$@" 2>&1; [ $? = \#(code) ]"#, installation.apus.path,
-        arguments[0], "--data", installation.directory.path,
-      ] + arguments.dropFirst())
-  }
-
   private func store(_ installation: Installation) -> URL {
     installation.directory.appending(path: "store")
   }
@@ -49,8 +37,8 @@ struct StoreCommandTests {
   func healthy() throws {
     let (installation, _, _) = try killed()
     #expect(
-      try apus(["store"], in: installation) == "The store is intact; it has 1 notification.\n")
-    let made = try Programs.json(apus(["store", "--json"], in: installation))
+      try installation.run(["store"]) == "The store is intact; it has 1 notification.\n")
+    let made = try Programs.json(installation.run(["store", "--json"]))
     #expect(made["notifications"] as? Int == 1)
   }
 
@@ -59,11 +47,11 @@ struct StoreCommandTests {
     let (installation, _, _) = try killed()
     try installation.start()
     for arguments in [["store"], ["store", "--accept-loss"]] {
-      let refusal = try apus(arguments, in: installation, expecting: 4)
+      let refusal = try installation.run(arguments, expecting: 4)
       #expect(refusal.contains("apus store: "), "\(refusal)")
     }
     installation.service?.stop()
-    #expect(try apus(["store"], in: installation).contains("it has 1 notification."))
+    #expect(try installation.run(["store"]).contains("it has 1 notification."))
   }
 
   @Test("A damaged store is reported by both commands, and repaired when the loss is accepted")
@@ -72,19 +60,19 @@ struct StoreCommandTests {
     let name = try damageLog(of: installation)
     let before = try Data(contentsOf: store(installation).appending(path: name))
     for arguments in [["store"], ["serve", "--http2-listen", "127.0.0.1:0"]] {
-      let refusal = try apus(arguments, in: installation, expecting: 4)
+      let refusal = try installation.run(arguments, expecting: 4)
       for words in ["is damaged", "apus store --accept-loss", "\n  \(name): damaged at byte 0, "] {
         #expect(refusal.contains(words), "\(refusal)")
       }
     }
     let failure = try Programs.json(
       #require(
-        apus(["store", "--json"], in: installation, expecting: 4).split(separator: "\n").last))
+        installation.run(["store", "--json"], expecting: 4).split(separator: "\n").last))
     #expect("\(failure)".contains("damaged at byte 0"), "\(failure)")
     // The checks changed nothing.
     #expect(try Data(contentsOf: store(installation).appending(path: name)) == before)
 
-    let report = try apus(["store", "--accept-loss"], in: installation)
+    let report = try installation.run(["store", "--accept-loss"])
     let lines = report.split(separator: "\n").map(String.init)
     #expect(lines[0] == "Repaired the store; it has 0 notifications.", "\(report)")
     let copy = try #require(lines[1].firstMatch(of: /files are in (.*)\.$/)?.1)
@@ -94,7 +82,7 @@ struct StoreCommandTests {
       contentsOf: installation.directory.appending(path: "audit.jsonl"), encoding: .utf8)
     #expect(audit.split(separator: "\n").last?.contains("store.loss-accepted") == true)
 
-    #expect(try apus(["store"], in: installation).hasPrefix("The store is intact; "))
+    #expect(try installation.run(["store"]).hasPrefix("The store is intact; "))
     try installation.start()
     #expect(try device.connect().count == token.count)
   }
@@ -103,9 +91,9 @@ struct StoreCommandTests {
   func missing() throws {
     let (installation, device, _) = try killed()
     try FileManager.default.removeItem(at: store(installation))
-    let refusal = try apus(["store"], in: installation, expecting: 4)
+    let refusal = try installation.run(["store"], expecting: 4)
     #expect(refusal.contains("is missing or empty") && refusal.contains("--accept-loss"))
-    let report = try apus(["store", "--accept-loss"], in: installation)
+    let report = try installation.run(["store", "--accept-loss"])
     #expect(
       report
         == "Nothing could be recovered. The next start of the service makes a new store.\n")
@@ -114,6 +102,6 @@ struct StoreCommandTests {
     device.disconnect()
     try installation.send(2, to: token, lifetimeSeconds: 3600)
     installation.service?.stop()
-    #expect(try apus(["store"], in: installation).contains("it has 1 notification."))
+    #expect(try installation.run(["store"]).contains("it has 1 notification."))
   }
 }

@@ -1,5 +1,7 @@
 import ApusModel
 import ApusStore
+import ApusTrust
+import ApusWire
 
 /// Moves the rows of a data directory between its own engine and a database. The service must not run.
 package struct StoreCopy {
@@ -100,7 +102,7 @@ package struct StoreCopy {
       report.rows += try copy(family, source, target)
     }
     for family in StoreFamily.allCases {
-      guard try Digest(family, of: source) == Digest(family, of: target) else {
+      guard try Self.digest(family, of: source) == Self.digest(family, of: target) else {
         throw DirectoryProblem("the copied rows of \(family.name) differ: the copy is not used")
       }
     }
@@ -125,26 +127,21 @@ package struct StoreCopy {
     return count
   }
 
-  /// The number of a table's rows and a sum over their bytes in order.
-  private struct Digest: Equatable {
-    private var count = 0
-    private var sum: UInt64 = 0xcbf2_9ce4_8422_2325
-
-    init(_ family: StoreFamily, of store: any DurableStore) throws {
-      var digest = (count: 0, sum: sum)
-      try store.scan(family, prefix: Span()) { key, value in
-        digest.count += 1
-        digest.sum = Self.add(UInt64(key.count), to: digest.sum)
-        for index in key.indices { digest.sum = Self.add(UInt64(key[index]), to: digest.sum) }
-        for index in value.indices { digest.sum = Self.add(UInt64(value[index]), to: digest.sum) }
-        return true
+  /// The digest of a table's rows in their order, each with the lengths of its key and its value.
+  private static func digest(
+    _ family: StoreFamily, of store: any DurableStore
+  ) throws -> SHA256Digest {
+    var hasher = SHA256Hasher()
+    try store.scan(family, prefix: Span()) { key, value in
+      for bytes in [key.count, value.count] {
+        var length: [UInt8] = []
+        length.append(bigEndian: UInt32(bytes))
+        hasher.add(length.span)
       }
-      (count, sum) = digest
+      hasher.add(key)
+      hasher.add(value)
+      return true
     }
-
-    /// FNV-1a, by whole numbers.
-    private static func add(_ number: UInt64, to sum: UInt64) -> UInt64 {
-      (sum ^ number) &* 0x100_0000_01b3
-    }
+    return hasher.finish()
   }
 }

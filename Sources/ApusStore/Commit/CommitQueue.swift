@@ -162,6 +162,18 @@ final class CommitQueue: Sendable {
     }
   }
 
+  /// Refuses everything submitted within `milliseconds`. False once the store is being closed and nothing is left.
+  func refuse(for milliseconds: Int64) -> Bool {
+    let deadline = Deadline.after(milliseconds: milliseconds)
+    while true {
+      switch next(until: deadline) {
+      case .write(let batch): complete(batch, with: .unavailable)
+      case .timeout: return true
+      case .finish: return false
+      }
+    }
+  }
+
   /// Wakes the callers that wait in `close`.
   func finish() { state.notify { $0.isFinished = true } }
 }

@@ -125,11 +125,8 @@ private final class RocksCore: @unchecked Sendable {
   private var isSurveyed = false
   private var nextPresenceCheck = Deadline.after(milliseconds: 0)
   private static let presenceMilliseconds: Int64 = 1000
-  /// The buffer in which the commit thread merges groups.
-  private var merged: [UInt8] = []
-
-  /// A larger buffer is not kept between commits.
-  private static let mergedBytesKept = 8 * 1024 * 1024
+  /// The commit thread's.
+  private var merger = BatchMerger()
 
   init(path: String, options: RocksOptions, lock: StoreLock?) {
     directory = StoreDirectory(path: path)
@@ -275,10 +272,9 @@ private final class RocksCore: @unchecked Sendable {
   /// its write path runs once.
   private func write(_ batch: [Submission]) -> StoreError? {
     let submissions = batch.filter { $0.count > 0 }
-    guard let first = submissions.first else { return nil }
+    guard !submissions.isEmpty else { return nil }
     guard let database else { return .unavailable }
-    // A single group is written as it is.
-    let bytes = submissions.count == 1 ? first.bytes : merge(submissions)
+    let bytes = merger.bytes(of: submissions)
     do throws(StoreError) {
       try database.write(bytes.span)
       syncs.add(1, ordering: .relaxed)
@@ -303,17 +299,6 @@ private final class RocksCore: @unchecked Sendable {
     }
   }
 
-  private func merge(_ submissions: [Submission]) -> [UInt8] {
-    merged.removeAll(keepingCapacity: merged.capacity <= Self.mergedBytesKept)
-    for submission in submissions {
-      let bytes = submission.bytes.span
-      let isFirst = merged.isEmpty
-      merged.append(isFirst ? bytes : bytes.extracting(WriteRecord.headerByteCount...))
-    }
-    WriteRecord.setCount(submissions.reduce(0) { $0 + $1.count }, in: &merged)
-    return merged
-  }
-
   private func closeDatabase() {
     takesWrites.store(false, ordering: .relaxed)
     use(nil)
@@ -327,7 +312,7 @@ private final class RocksCore: @unchecked Sendable {
     // It holds the engine's lock. A read-only one holds none, and stays in use until it is replaced.
     if database?.takesWrites == true { closeDatabase() }
     var pause: Int64 = 0
-    while refuse(for: pause) {
+    while queue.refuse(for: pause) {
       do throws(StoreError) {
         try open(creating: false)
         options.onEvent(.recovered)
@@ -340,21 +325,9 @@ private final class RocksCore: @unchecked Sendable {
         pause = min(next ?? .max, options.maximumRetryMilliseconds)
         options.onEvent(.stillFailing(error, retryMilliseconds: next.map { _ in pause }))
         if next == nil {
-          while refuse(for: pause) {}
+          while queue.refuse(for: pause) {}
           return
         }
-      }
-    }
-  }
-
-  /// Refuses everything submitted within `milliseconds`. False once the store is being closed and nothing is left.
-  private func refuse(for milliseconds: Int64) -> Bool {
-    let deadline = Deadline.after(milliseconds: milliseconds)
-    while true {
-      switch queue.next(until: deadline) {
-      case .write(let batch): queue.complete(batch, with: .unavailable)
-      case .timeout: return true
-      case .finish: return false
       }
     }
   }

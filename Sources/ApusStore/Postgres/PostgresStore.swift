@@ -97,8 +97,7 @@ private final class PostgresCore: @unchecked Sendable {
   private let keeper: PostgresKeeper
   /// The commit thread's.
   private let writer: PostgresWriter
-  private var merged: [UInt8] = []
-  private static let mergedBytesKept = 8 * 1024 * 1024
+  private var merger = BatchMerger()
 
   init(
     _ address: PostgresAddress, _ tenure: PostgresTenure, _ options: PostgresOptions
@@ -168,8 +167,8 @@ private final class PostgresCore: @unchecked Sendable {
   /// Nil if the groups of `batch` are committed, as one transaction.
   private func write(_ batch: [Submission]) -> Failure? {
     let submissions = batch.filter { $0.count > 0 }
-    guard let first = submissions.first else { return nil }
-    let bytes = submissions.count == 1 ? first.bytes : merge(submissions)
+    guard !submissions.isEmpty else { return nil }
+    let bytes = merger.bytes(of: submissions)
     let count = submissions.reduce(0) { $0 + $1.count }
     return failure(
       of: writer.write(
@@ -198,15 +197,6 @@ private final class PostgresCore: @unchecked Sendable {
     }
   }
 
-  private func merge(_ submissions: [Submission]) -> [UInt8] {
-    merged.removeAll(keepingCapacity: merged.capacity <= Self.mergedBytesKept)
-    for submission in submissions {
-      let bytes = submission.bytes.span
-      merged.append(merged.isEmpty ? bytes : bytes.extracting(WriteRecord.headerByteCount...))
-    }
-    return merged
-  }
-
   /// Refuses writes until the database has committed an empty group.
   private func recover(from failure: Failure) {
     options.onEvent(.failed(failure.reason))
@@ -217,10 +207,10 @@ private final class PostgresCore: @unchecked Sendable {
       options.onEvent(
         .stillFailing(last.reason, retryMilliseconds: last.isPermanent ? nil : pause))
       if last.isPermanent {
-        while refuse(for: .max / 2) {}
+        while queue.refuse(for: .max / 2) {}
         return
       }
-      guard refuse(for: pause) else { return }
+      guard queue.refuse(for: pause) else { return }
       guard let next = probe() else { break }
       last = next
       pause = min(2 * pause, options.maximumRetryMilliseconds)
@@ -235,17 +225,5 @@ private final class PostgresCore: @unchecked Sendable {
     return failure(
       of: writer.write(
         empty.bytes.span, count: 0, until: .after(milliseconds: options.answerMilliseconds)))
-  }
-
-  /// Refuses everything submitted within `milliseconds`. False once the store is being closed and nothing is left.
-  private func refuse(for milliseconds: Int64) -> Bool {
-    let deadline = Deadline.after(milliseconds: milliseconds)
-    while true {
-      switch queue.next(until: deadline) {
-      case .write(let batch): queue.complete(batch, with: .unavailable)
-      case .timeout: return true
-      case .finish: return false
-      }
-    }
   }
 }
