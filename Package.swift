@@ -91,6 +91,12 @@ let package = Package(
         "ApusStore",
       ]),
     layer(
+      "ApusCluster",
+      [
+        "ApusModel", "ApusWire", "ApusCore", "ApusTrust", "ApusLog", "ApusStore", "ApusThread",
+        "ApusDirectory",
+      ]),
+    layer(
       "ApusEnrolment",
       ["ApusModel", "ApusWire", "ApusCore", "ApusTrust", "ApusLoop", "ApusLog", "ApusDirectory"]),
     layer(
@@ -162,7 +168,7 @@ let package = Package(
       dependencies: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
         "ApusWeb", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
-        "ApusClient", "ApusRelay", "ApusDevice", "ApusDev", "ApusWebhooks",
+        "ApusClient", "ApusRelay", "ApusDevice", "ApusDev", "ApusWebhooks", "ApusCluster",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -233,6 +239,12 @@ let package = Package(
       [
         "ApusDirectory", "ApusRandom", "ApusEnrolment", "ApusServer", "ApusTesting", "ApusModel",
         "ApusCore", "ApusLoop", "ApusStore", "ApusTrust", "ApusWire", "DiskFaults",
+      ]),
+    tests(
+      "ApusClusterTests",
+      [
+        "ApusCluster", "ApusDirectory", "ApusEnrolment", "ApusJobs", "ApusModel", "ApusCore",
+        "ApusStore", "ApusLog", "ApusTesting", "ApusWire", "PostgresServer",
       ]),
     tests(
       "ApusStoreTests",

@@ -13,7 +13,10 @@ import ApusWire
 ///
 /// A file of results that was cut off lacks devices, of which the store and the ledger tell: see `JobTraces`.
 struct JobFolder: Sendable {
-  let path: String
+  private let directory: DataDirectory
+  private var path: String { "\(directory.path)/jobs" }
+
+  init(_ directory: DataDirectory) { self.directory = directory }
 
   static let resultByteCount = 5
 
@@ -35,9 +38,11 @@ struct JobFolder: Sendable {
       for device in devices { output.append(bigEndian: device.rawValue) }
     }
     do {
-      try Files.write(bytes, to: file(job.id, "devices"), isPrivate: true)
-      guard try DurableFile.create(job.json.bytes, at: file(job.id, "job")) else {
-        preconditionFailure("two jobs with one id")
+      try directory.sharing {
+        try Files.write(bytes, to: file(job.id, "devices"), isPrivate: true)
+        guard try DurableFile.create(job.json.bytes, at: file(job.id, "job")) else {
+          preconditionFailure("two jobs with one id")
+        }
       }
     } catch {
       remove(job.id)
@@ -52,8 +57,10 @@ struct JobFolder: Sendable {
 
   /// - Parameter byteCount: The bytes of the results that were appended before. What a failed call left behind them is
   ///   removed.
-  func append(_ bytes: [UInt8], to job: NotificationID, after byteCount: Int) throws(FileError) {
-    try Files.append(bytes, to: file(job, "results"), after: byteCount)
+  func append(_ bytes: [UInt8], to job: NotificationID, after byteCount: Int) throws {
+    try directory.sharing {
+      try Files.append(bytes, to: file(job, "results"), after: byteCount)
+    }
   }
 
   /// Syncs the results, and ends the job.
@@ -66,12 +73,17 @@ struct JobFolder: Sendable {
       guard let count = end.counts[outcome] else { continue }
       members.append(.init(key: outcome.name, value: .integer(Int64(count))))
     }
-    _ = try DurableFile.create(JSONValue.object(JSONObject(members)).bytes, at: file(job, "end"))
+    try directory.sharing {
+      _ = try DurableFile.create(JSONValue.object(JSONObject(members)).bytes, at: file(job, "end"))
+    }
   }
 
   /// Removes a job. The end first: a job without it would begin again.
   func remove(_ job: NotificationID) {
-    for kind in ["job", "end", "results", "devices"] { Files.remove(file(job, kind)) }
+    // What a cluster's database cannot be told now, the next attempt tells it.
+    try? directory.sharing {
+      for kind in ["job", "end", "results", "devices"] { Files.remove(file(job, kind)) }
+    }
   }
 
   // MARK: Reading
@@ -133,5 +145,5 @@ struct JobFolder: Sendable {
 }
 
 extension DataDirectory {
-  var jobFolder: JobFolder { JobFolder(path: "\(path)/jobs") }
+  var jobFolder: JobFolder { JobFolder(self) }
 }

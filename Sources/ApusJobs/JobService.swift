@@ -287,16 +287,14 @@ package final class JobService: Sendable {
   }
 
   private func write(_ bytes: [UInt8], to id: NotificationID, after byteCount: Int) {
-    var failure: FileError?
-    do throws(FileError) {
-      try folder.append(bytes, to: id, after: byteCount)
-    } catch {
-      failure = error
+    var isWritten = true
+    do { try folder.append(bytes, to: id, after: byteCount) } catch {
+      isWritten = false
       report(error)
     }
     state.notify { state in
       guard let index = state.index(id) else { return }
-      if failure == nil {
+      if isWritten {
         state.entries[index].resultBytes += bytes.count
       } else {
         state.entries[index].progress?.giveBack(bytes, nowMilliseconds: monotonicMilliseconds())

@@ -61,6 +61,18 @@ extension Service {
     return true
   }
 
+  /// Whether SIGTERM or SIGINT arrived since the last call, for one who waits before there is a service.
+  package static func takeStopSignal() -> Bool {
+    var set = sigset_t()
+    fill(&set)
+    var wait = timespec()
+    let signal = unsafe sigtimedwait(&set, nil, &wait)
+    return signal == SIGTERM || signal == SIGINT
+  }
+
+  /// Makes ``runUntilSignal(_:)`` return as if the operator had asked for it. On any thread.
+  package static func requestStop() { kill(getpid(), SIGTERM) }
+
   /// Keeps the signals of ``runUntilSignal()`` away from all threads that are started from now on, and SIGPIPE from the
   /// process.
   package static func blockSignals() {

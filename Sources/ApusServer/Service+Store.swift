@@ -40,8 +40,39 @@ extension Service {
     options.openingMilliseconds = 60_000
     let log = configuration.log
     options.onThreadStart = { Scheduling.preferShortSlices() }
-    options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
-    return try directory.openDatabase(address, options)
+    let node = configuration.node
+    options.onEvent = { event in
+      log(.warning, "store", .text("event", "\(event)"))
+      if case .failed(.takenOver) = event { node?.onTakeOver() }
+    }
+    if let node {
+      options.node = node.name
+      options.standby = StandbyOptions(onHolder: node.onHolder, permission: node.permission)
+    }
+    let store = try directory.openDatabase(address, options)
+    do {
+      try directory.keepJournals(ofStart: store.incarnation, after: store.predecessor)
+      return store
+    } catch {
+      store.close()
+      throw error
+    }
+  }
+
+  /// The service of a node of a cluster, once it is the node's turn to serve; nil if it gave up waiting.
+  ///
+  /// What is wrong with the data directory is found before.
+  package static func standingBy(_ configuration: ServerConfiguration) throws -> Service? {
+    let directory = DataDirectory(path: configuration.dataDirectory)
+    _ = try directory.trust(generation: 0, allowsES512: configuration.allowsES512)
+    let store: any DurableStore
+    do { store = try openStore(configuration, directory) } catch StoreError.closed { return nil }
+    do {
+      return try Service(configuration, store: store)
+    } catch {
+      store.close()
+      throw error
+    }
   }
 
   private static func openEmbedded(

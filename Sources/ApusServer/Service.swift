@@ -88,7 +88,7 @@ package final class Service {
     }
     // Behind the store, whose lock says that no other service uses the directory.
     tickets = TicketKeyring(
-      path: configuration.isEphemeral ? nil : dataDirectory.ticketFile, log: configuration.log)
+      configuration.isEphemeral ? nil : dataDirectory, log: configuration.log)
     let contexts = ListenerContexts(
       directory: dataDirectory, configuration: configuration,
       revocations: Revocations(trust.directory), ticketKeys: tickets.keys,

@@ -123,10 +123,12 @@ extension DataDirectory {
 
   /// Removes a webhook, and what waits for it.
   package func removeWebhook(_ name: String) throws {
-    try changeWebhooks { hooks in
-      hooks.remove(at: try index(of: name, in: hooks))
+    try changing {
+      try changeWebhooks { hooks in
+        hooks.remove(at: try index(of: name, in: hooks))
+      }
+      try DurableFile.remove(webhookStateFile(name))
     }
-    try DurableFile.remove(webhookStateFile(name))
   }
 
   /// Gives a webhook another secret. The previous one signs as well until the next call with `isFinish`.

@@ -1,4 +1,5 @@
 import ApusLog
+import ApusDirectory
 import ApusLoop
 import ApusThread
 
@@ -75,7 +76,9 @@ struct WebhookSender {
     // Events that were left out are not worth a write.
     if !request.events.isEmpty { service.savePosition(of: number) }
     if let oldest {
-      service.state.withLock { state in try? state.queue?.remove(before: oldest) }
+      service.state.withLock { state in
+        try? service.directory.sharing { try state.queue?.remove(before: oldest) }
+      }
     }
   }
 

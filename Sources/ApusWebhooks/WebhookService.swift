@@ -164,17 +164,22 @@ package final class WebhookService: Sendable {
   private func openQueue() throws {
     guard state.withLock({ $0.queue == nil }) else { return }
     try Files.makeDirectory(directory.webhookFolder)
-    let queue = try EventQueue(
-      folder: directory.webhookFolder, limitBytes: limitBytes, first: firstEvent)
-    let wasKilled = try !DurableFile.create([], at: runningFile)
-    if wasKilled {
-      let reason = "the service did not shut down; its last events may be missing"
-      try queue.append([
-        WebhookRequest.gap(
-          milliseconds: EventLoop.wallClockMilliseconds(), [.text("reason", reason)])
-      ])
+    let queue = try makeQueue()
+    try directory.sharing {
+      let wasKilled = try !DurableFile.create([], at: runningFile)
+      if wasKilled {
+        let reason = "the service did not shut down; its last events may be missing"
+        try queue.append([
+          WebhookRequest.gap(
+            milliseconds: EventLoop.wallClockMilliseconds(), [.text("reason", reason)])
+        ])
+      }
     }
     state.notify { $0.queue = queue }
+  }
+
+  private func makeQueue() throws -> EventQueue {
+    try EventQueue(folder: directory.webhookFolder, limitBytes: limitBytes, first: firstEvent)
   }
 
   /// Writes what was reported.
@@ -193,11 +198,13 @@ package final class WebhookService: Sendable {
             [.number("missed", state.unwritten), .text("reason", "they could not be written")]))
       }
       do {
-        try state.queue?.append(events)
+        try directory.sharing { try state.queue?.append(events) }
         state.unwritten = 0
         return nil
       } catch {
         state.unwritten += UInt64(events.count)
+        // What a cluster's nodes could not agree on is taken back from the files.
+        if directory.isInCluster, let queue = try? makeQueue() { state.queue = queue }
         return "\(error)"
       }
     }
@@ -206,7 +213,7 @@ package final class WebhookService: Sendable {
 
   private func finish() {
     for number in state.withLock({ Array($0.hooks.keys) }) { savePosition(of: number) }
-    try? DurableFile.remove(runningFile)
+    try? directory.sharing { try DurableFile.remove(runningFile) }
     state.notify { $0.isStopped = true }
   }
 
@@ -217,6 +224,6 @@ package final class WebhookService: Sendable {
     guard let hook = state.withLock({ $0.hooks[number] }) else { return }
     let noted = WebhookState(
       position: hook.delivery.position, failures: hook.delivery.failures, error: error)
-    try? directory.save(noted, of: hook.webhook.name)
+    try? directory.sharing { try directory.save(noted, of: hook.webhook.name) }
   }
 }

@@ -44,6 +44,7 @@ struct Apus {
     case .key: try KeyCommand(invocation).run()
     case .rotate: try RotateCommand(invocation).run()
     case .store: try StoreCommand(invocation).run()
+    case .cluster: try ClusterCommand(invocation).run()
     case .backup: try BackupCommand(invocation).run()
     case .restore: try RestoreCommand(invocation).run()
     case .check: try CheckCommand(invocation).run()

@@ -1,3 +1,4 @@
+import ApusDirectory
 import ApusModel
 import ApusTLS
 import ApusTesting
@@ -25,7 +26,8 @@ struct TicketKeyringTests {
   private func keyring() -> TicketKeyring {
     let clock = clock
     return TicketKeyring(
-      path: path, log: Log(sink: { line in clock.lines.withLock { $0.append(line) } }),
+      DataDirectory(path: folder.path),
+      log: Log(sink: { line in clock.lines.withLock { $0.append(line) } }),
       nowSeconds: { clock.seconds.withLock { $0 } })
   }
 
@@ -94,7 +96,7 @@ struct TicketKeyringTests {
   func unwritable() {
     let clock = clock
     let ring = TicketKeyring(
-      path: folder.path + "/missing/ticket.keys",
+      DataDirectory(path: folder.path + "/missing"),
       log: Log(sink: { line in clock.lines.withLock { $0.append(line) } }))
     #expect(ring.keys.all.count == 1)
     #expect(clock.lines.withLock { $0.count } == 1)

@@ -58,7 +58,17 @@ final class Installation {
     _ extra: [String] = [], gateway: String = "", feedback: String = "", direct: String = "",
     environment: [String: String] = [:]
   ) throws {
-    let service = try Companion(
+    try launch(
+      extra, gateway: gateway, feedback: feedback, direct: direct, environment: environment)
+    try awaitReady()
+  }
+
+  /// The same without waiting until it serves.
+  func launch(
+    _ extra: [String] = [], gateway: String = "", feedback: String = "", direct: String = "",
+    environment: [String: String] = [:]
+  ) throws {
+    service = try Companion(
       apus,
       [
         "serve", "--data", directory.path, "--json", "--log-level", "warning",
@@ -69,12 +79,27 @@ final class Installation {
         "127.0.0.1:\(feedbackPort)\(feedback)", "--gateway-development-listen", "off",
         "--feedback-development-listen", "off", "--unregister-grace", "0",
       ] + extra, name: "apus serve", environment: environment)
-    let ready = try service.first("ready")
+  }
+
+  /// Waits until the service serves.
+  ///
+  /// - Parameter times: For how often it must have begun to serve by then.
+  func awaitReady(times: Int = 1) throws {
+    guard let service else { throw Trouble("the service was not started") }
+    let ready = try service.wait(for: "\(times) x ready") { lines in
+      let all = lines.filter { $0["event"] as? String == "ready" }
+      return all.count >= times ? all[times - 1] : nil
+    }
     providerPort = try Self.port(ready["http2"])
     courierPort = try Self.port(ready["courier"])
     gatewayPort = try Self.port(ready["gateway"])
     feedbackPort = try Self.port(ready["feedback"])
-    self.service = service
+  }
+
+  /// Serves at the addresses of another installation, which does not serve at that time.
+  func usePorts(of other: Installation) {
+    (providerPort, courierPort) = (other.providerPort, other.courierPort)
+    (gatewayPort, feedbackPort) = (other.gatewayPort, other.feedbackPort)
   }
 
   private static func port(_ addresses: Any?) throws -> Int {

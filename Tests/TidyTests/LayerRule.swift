@@ -65,6 +65,9 @@ enum LayerRule {
     "ApusDirectory": Layer(
       own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop", "ApusLog", "ApusStore"]),
       system: effects, mayBeUnsafe: true),
+    "ApusCluster": Layer(
+      own: pure.union(["ApusTrust", "ApusLog", "ApusStore", "ApusThread", "ApusDirectory"]),
+      system: effects),
     "ApusEnrolment": Layer(
       own: pure.union(["ApusTrust", "ApusLoop", "ApusLog", "ApusDirectory"]), system: effects,
       mayBeUnsafe: true),
@@ -117,7 +120,7 @@ enum LayerRule {
     "apus": Layer(
       own: pure.union(control).union([
         "ApusCommand", "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient",
-        "ApusRelay", "ApusDevice", "ApusDev",
+        "ApusRelay", "ApusDevice", "ApusDev", "ApusCluster",
       ]),
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-agent": Layer(

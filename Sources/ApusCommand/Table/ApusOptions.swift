@@ -3,7 +3,8 @@ package import ApusModel
 /// The options of `apus`. Help, completions and the manual page all come from this table.
 package enum ApusOptions {
   private static let working = [
-    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .backup,
+    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .cluster,
+    .backup,
     .restore, .check, .admin, .webhook, .status, .send, .job, .channel, .relay, .listen, .log,
     .token,
     .doctor, .feedback,
@@ -383,7 +384,8 @@ package enum ApusOptions {
       LogOptions.counts.description,
       LogOptions.export.description,
       LogOptions.by.description,
-    ] + DevOptions.all + FeedbackOptions.all + TrustOptions.all + UpstreamOptions.all
+    ] + ClusterOptions.descriptions + DevOptions.all + FeedbackOptions.all + TrustOptions.all
+    + UpstreamOptions.all
     + [UpstreamOptions.examined.description]
     + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,

@@ -11,6 +11,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case code
   case rotate
   case store
+  case cluster
   case backup
   case restore
   case check
@@ -56,6 +57,7 @@ extension Verb {
     case .key: Self.keyDescription
     case .rotate: Self.rotateDescription
     case .store: Self.storeDescription
+    case .cluster: Self.clusterDescription
     case .backup: Self.backupDescription
     case .restore: Self.restoreDescription
     case .check: Self.checkDescription

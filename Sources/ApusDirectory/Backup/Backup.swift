@@ -99,7 +99,7 @@ package struct Backup: Sendable {
       // First, because what the other files say may be newer than the store, but not older.
       let store = try directory.copyStore(ifRunning: copyRunningStore)
       defer { try? RocksStore.removeCheckpoint(path: directory.storePath) }
-      try directory.changing {
+      try directory.locked {
         try manifest.add(directory.backedUpContent(), of: directory.path, to: dataPath(partial))
       }
       if let store {
@@ -169,7 +169,7 @@ extension DataDirectory {
   /// is made.
   private static let leftOut: Set<String> = [
     "lock", "backup.lock", "directory.conf.lock", "service.addresses", "ticket.keys", "store",
-    "restoring", "lost+found", "webhooks", "jobs",
+    "restoring", "lost+found", "webhooks", "jobs", "cluster",
   ]
 
   fileprivate func backedUpContent() throws(FileError) -> FileTree.Content {

@@ -64,6 +64,8 @@ extension DataDirectory {
   var lockFile: String { "\(path)/lock" }
 
   /// Changes the directory while nobody else does. A change that is made of others takes the lock once.
+  ///
+  /// In a cluster the change is made on all nodes, or not at all: see ``SharedFiles``.
   package func changing<Value>(
     waitMilliseconds: Int = Limits.directoryLockMilliseconds, _ change: () throws -> Value
   ) throws -> Value {
@@ -71,7 +73,25 @@ extension DataDirectory {
     if !Files.exists(path) { try requireProvisioned() }
     let lock = try DirectoryLock(lockFile, waitMilliseconds: waitMilliseconds)
     defer { lock.unlock() }
-    return try DirectoryLock.$held.withValue(path) { try change() }
+    return try DirectoryLock.$held.withValue(path) {
+      guard let member = try clusterMember() else { return try change() }
+      return try SharedFiles(self, member).change(change)
+    }
+  }
+
+  /// Writes files that only the service writes, and that all nodes of a cluster share. Without a cluster it waits for
+  /// nobody.
+  package func sharing<Value>(_ change: () throws -> Value) throws -> Value {
+    isInCluster ? try changing(change) : try change()
+  }
+
+  /// Runs `body` while nobody changes the directory, without a change of its own.
+  package func locked<Value>(
+    waitMilliseconds: Int = Limits.directoryLockMilliseconds, _ body: () throws -> Value
+  ) throws -> Value {
+    let lock = try DirectoryLock(lockFile, waitMilliseconds: waitMilliseconds)
+    defer { lock.unlock() }
+    return try body()
   }
 }
 

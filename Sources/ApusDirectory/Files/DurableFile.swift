@@ -16,6 +16,7 @@ package enum DurableFile {
       if errno == EEXIST { return false }
       throw FileError(path: path, operation: "create", code: errno)
     }
+    FileJournal.note(path)
     try Files.syncFolder(of: path)
     return true
   }
@@ -26,6 +27,7 @@ package enum DurableFile {
       if errno == ENOENT { return }
       throw FileError(path: path, operation: "remove", code: errno)
     }
+    FileJournal.note(path)
     try Files.syncFolder(of: path)
   }
 

@@ -58,6 +58,7 @@ package enum Files {
     unsafe unlink(temporary)
     try create(content, at: temporary, isPrivate: isPrivate)
     guard unsafe rename(temporary, path) == 0 else { throw failure("replace", path) }
+    FileJournal.note(path)
     try syncFolder(of: path)
   }
 
@@ -113,6 +114,7 @@ package enum Files {
     guard ftruncate(descriptor, byteCount) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
       throw failure("truncate", path)
     }
+    FileJournal.note(path, .appended(from: byteCount))
     try writeAll(content.span, descriptor, path)
   }
 
@@ -181,11 +183,22 @@ package enum Files {
   }
 
   /// Takes a file away, if it is there.
-  package static func remove(_ path: String) { unsafe _ = unlink(path) }
+  package static func remove(_ path: String) {
+    guard unsafe unlink(path) == 0 else { return }
+    FileJournal.note(path)
+  }
 
   /// Gives a file another name, in place of one that has it. Not durable by itself.
   package static func move(_ path: String, to other: String) throws(FileError) {
     guard unsafe rename(path, other) == 0 else { throw failure("rename", path) }
+    FileJournal.note(path)
+    FileJournal.note(other)
+  }
+
+  /// The bytes of a file; 0 for one that is not there.
+  static func byteCount(_ path: String) -> Int {
+    var status = stat()
+    return unsafe stat(path, &status) == 0 ? status.st_size : 0
   }
 
   /// When a file's content was changed last, Unix seconds; nil for one that is not there.
@@ -293,6 +306,9 @@ struct FileIdentity: Equatable {
   /// In one call of the system where the disk has room. With `syncs` it is on the disk when this returns.
   package func append(_ text: String, syncs: Bool) throws(FileError) {
     let bytes = Array(text.utf8)
+    if FileJournal.current != nil {
+      FileJournal.note(path, .appended(from: Files.byteCount(path)))
+    }
     try Files.writeAll(bytes.span, descriptor, path)
     if syncs, fdatasync(descriptor) != 0 { throw Files.failure("sync", path) }
   }

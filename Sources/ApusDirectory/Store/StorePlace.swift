@@ -36,6 +36,26 @@ extension DataDirectory {
   /// The journals of a service whose store is a database.
   package var journalPath: String { "\(path)/journal" }
 
+  private var journalStartFile: String { "\(journalPath)/start" }
+
+  /// Keeps the journals only if they continue what the database has: in a cluster, if the last start that wrote into
+  /// the database was this node's. What another node has made of it since, these journals know nothing of.
+  ///
+  /// - Parameters:
+  ///   - start: The number of the present start.
+  ///   - last: That of the one before, on whichever node.
+  package func keepJournals(ofStart start: Int64, after last: Int64) throws {
+    guard isInCluster else { return }
+    let written = try? Files.readText(journalStartFile)
+    if let written, written != "\(last)\n" {
+      for name in try Files.names(in: journalPath) where LedgerJournals.isJournal(name) {
+        try DurableFile.remove("\(journalPath)/\(name)")
+      }
+    }
+    try Files.makeDirectory(journalPath)
+    try Files.write("\(start)\n", to: journalStartFile, isPrivate: true)
+  }
+
   private static let databaseMark = "postgresql "
 
   static func text(_ databaseID: [UInt8]) -> String {

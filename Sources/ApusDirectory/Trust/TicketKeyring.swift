@@ -11,7 +11,7 @@ import ApusWire
 package struct TicketKeyring: Sendable {
   package let keys: TicketKeys
   /// Nil: the keys are kept in memory only.
-  private let path: String?
+  private let directory: DataDirectory?
   private let log: Log
   private let nowSeconds: @Sendable () -> Int64
 
@@ -21,16 +21,16 @@ package struct TicketKeyring: Sendable {
   /// Seconds after which a key no longer opens tickets: one period as the newest key, then two more.
   static let openingSeconds = 3 * sealingSeconds
 
-  /// - Parameter path: The file; nil keeps the keys in memory only.
+  /// - Parameter directory: Nil keeps the keys in memory only.
   package init(
-    path: String?, log: Log,
+    _ directory: DataDirectory?, log: Log,
     nowSeconds: @escaping @Sendable () -> Int64 = { EventLoop.wallClockMilliseconds() / 1000 }
   ) {
-    self.path = path
+    self.directory = directory
     self.log = log
     self.nowSeconds = nowSeconds
     let now = nowSeconds()
-    let (kept, isWhole) = path.map { Self.read($0, now, log) } ?? ([], false)
+    let (kept, isWhole) = directory.map { Self.read($0.ticketFile, now, log) } ?? ([], false)
     keys = TicketKeys(kept: kept, nowSeconds: now)
     if isDue {
       rotate()
@@ -86,16 +86,18 @@ package struct TicketKeyring: Sendable {
   }
 
   private func save() {
-    guard let path else { return }
+    guard let directory else { return }
     let values = keys.all.map {
       (String($0.madeSeconds), String(decoding: Hex.encode($0.bytes.span), as: UTF8.self))
     }
     let file = SectionFile(sections: [.init(kind: "", name: "", values: values)])
     do {
-      try Files.write(
-        file.text(
-          heading: "Sealing keys of session tickets. The first one seals new tickets."),
-        to: path, isPrivate: true)
+      try directory.sharing {
+        try Files.write(
+          file.text(
+            heading: "Sealing keys of session tickets. The first one seals new tickets."),
+          to: directory.ticketFile, isPrivate: true)
+      }
     } catch {
       log(
         .warning,

@@ -98,6 +98,8 @@ package struct ServerConfiguration: Sendable {
   package var ledgerWatcher: (any LedgerWatcher)?
   /// Sends what is for other services' devices upstream; nil: requests for such devices are rejected.
   package var relay: (any UpstreamRelay)?
+  /// What makes the service that of a node of a cluster; nil for one of its own.
+  package var node: NodeServing?
   package var log = Log()
 
   /// Those that anybody can come in by.
@@ -111,5 +113,28 @@ package struct ServerConfiguration: Sendable {
   package init(dataDirectory: String, listeners: [ListenerConfiguration]) {
     self.dataDirectory = dataDirectory
     self.listeners = listeners
+  }
+}
+
+/// How the service of a node of a cluster waits for its turn, and learns that it is over.
+package struct NodeServing: Sendable {
+  /// The node's name.
+  package var name: String
+  /// Called when another node is found to serve, with its name.
+  package var onHolder: @Sendable (String) -> Void
+  /// Whether the node waits on, and whether it may serve now. Asked several times a second while it stands by.
+  package var permission: @Sendable () -> StandbyPermission
+  /// Called when another node has taken over: nothing that this one decides counts any more.
+  package var onTakeOver: @Sendable () -> Void
+
+  package init(
+    name: String, onHolder: @escaping @Sendable (String) -> Void,
+    permission: @escaping @Sendable () -> StandbyPermission,
+    onTakeOver: @escaping @Sendable () -> Void
+  ) {
+    self.name = name
+    self.onHolder = onHolder
+    self.permission = permission
+    self.onTakeOver = onTakeOver
   }
 }

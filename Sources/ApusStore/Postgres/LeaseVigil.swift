@@ -3,6 +3,8 @@ struct PostgresLease: Sendable, Equatable {
   var incarnation: Int64
   var counter: Int64
   var isReleased: Bool
+  /// The name of its node.
+  var holder = "apus"
 }
 
 /// Decides whether the holder of a lease lives, from looking at its row now and then, by one's own clock: after a
@@ -34,4 +36,10 @@ struct LeaseVigil: Sendable {
     }
     return now - sinceMilliseconds >= stillMilliseconds ? .free : .unknown
   }
+
+  /// For how long the lease has looked as it does now.
+  func stillMilliseconds(nowMilliseconds now: Int64) -> Int64 { now - sinceMilliseconds }
+
+  /// Begins anew: the holder was found alive, and may die later.
+  mutating func restart() { self = LeaseVigil(stillMilliseconds: stillMilliseconds) }
 }

@@ -15,6 +15,7 @@ final class PostgresKeeper: @unchecked Sendable {
   private let options: PostgresOptions
   /// The thread's own, so that no lock and no queue of others delays the lease.
   private var connection: PostgresConnection?
+  private var isTakenOver = false
 
   init(_ address: PostgresAddress, _ tenure: PostgresTenure, _ options: PostgresOptions) {
     self.address = address
@@ -60,14 +61,23 @@ final class PostgresKeeper: @unchecked Sendable {
     }
   }
 
-  /// A process whose lease another one took learns that from its lane.
+  /// A process whose lease another one took says so, once. Its lane keeps it from writing in any case.
   private func renew() {
+    guard !isTakenOver else { return }
     do throws(PostgresFault) {
       if connection == nil { connection = try connect() }
-      _ = try connection?.ask(
-        .renew, PostgresValues(.text(tenure.node), .integer(tenure.incarnation)),
+      guard let connection else { return }
+      let isRenewed = try connection.ask(
+        .renew, PostgresValues(.text(PostgresOpening.lease), .integer(tenure.incarnation)),
         withinMilliseconds: options.answerMilliseconds
-      ) { $0.count }
+      ) { $0.count > 0 }
+      guard !isRenewed else { return }
+      let holder = try connection.ask(
+        .lease, PostgresValues(.text(PostgresOpening.lease)),
+        withinMilliseconds: options.answerMilliseconds
+      ) { $0.count > 0 ? $0.text(0, 3) : "" }
+      isTakenOver = true
+      options.onEvent(.failed(.takenOver(place: address.description, holder: holder)))
     } catch {
       connection = nil
     }

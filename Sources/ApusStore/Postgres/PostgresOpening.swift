@@ -5,6 +5,8 @@ import ApusThread
 struct PostgresTenure: Sendable {
   let node: String
   let incarnation: Int64
+  /// That of the process before.
+  let predecessor: Int64
   /// The database's id: 16 bytes, made with its tables.
   let databaseID: [UInt8]
 
@@ -25,7 +27,9 @@ struct PostgresOpening {
   let options: PostgresOptions
 
   /// The version of the tables that this program makes and reads.
-  static let version = 1
+  static let version = 2
+  /// The name of the lease: one process at a time writes.
+  static let lease = "apus"
   /// The only lane of a service that runs on one node.
   static let lane: Int32 = 0
   private static let oldestServer = 130_000
@@ -35,15 +39,15 @@ struct PostgresOpening {
   private static let transactionMilliseconds: Int64 = 200
   private static let pollMilliseconds: Int64 = 250
 
-  /// Waits for a database that is not reached.
+  /// Waits for a database that is not reached; a standby for as long as it may.
   func open() throws(StoreError) -> PostgresTenure {
     let deadline = Deadline.after(milliseconds: options.openingMilliseconds)
     var pause = options.retryMilliseconds
     while true {
       do throws(StoreError) { return try openNow() } catch {
-        guard case .database = error, Deadline.after(milliseconds: pause) < deadline else {
-          throw error
-        }
+        let mayWait = options.standby != nil || Deadline.after(milliseconds: pause) < deadline
+        guard case .database = error, mayWait else { throw error }
+        if options.standby?.permission() == .giveUp { throw .closed }
         options.onEvent(.stillFailing(error, retryMilliseconds: pause))
         ApusThread.pause(milliseconds: pause)
         pause = min(2 * pause, options.maximumRetryMilliseconds)
@@ -65,7 +69,9 @@ struct PostgresOpening {
         try takeOver(seen, connection)
       }
       guard let incarnation else { continue }
-      return PostgresTenure(node: options.node, incarnation: incarnation, databaseID: databaseID)
+      return PostgresTenure(
+        node: options.node, incarnation: incarnation, predecessor: seen?.incarnation ?? 0,
+        databaseID: databaseID)
     }
   }
 
@@ -74,10 +80,24 @@ struct PostgresOpening {
     let connection = try attempt { () throws(PostgresFault) in
       try connect("apus/\(options.node)/follower")
     }
+    _ = try requireTables(connection)
+  }
+
+  private func requireTables(_ connection: PostgresConnection) throws(StoreError) -> Service {
     guard try hasTables(connection) else {
       throw unsuitable("no service has stored anything in it")
     }
-    try requireVersion(try service(connection))
+    let service = try service(connection)
+    try requireVersion(service)
+    return service
+  }
+
+  /// For those who use tables of the newest version without a lease: also brings older ones up to date. Returns the
+  /// database's id.
+  func requireNewestTables(_ connection: PostgresConnection) throws(StoreError) -> [UInt8] {
+    let service = try requireTables(connection)
+    if service.version < Self.version { try migrateTables(connection) }
+    return service.id
   }
 
   private func connect(_ name: String) throws(PostgresFault) -> PostgresConnection {
@@ -136,8 +156,12 @@ struct PostgresOpening {
   /// Makes the tables if there are none. Returns the database's id.
   private func prepareTables(_ connection: PostgresConnection) throws(StoreError) -> [UInt8] {
     if try !hasTables(connection) { try makeTables(connection) }
-    let service = try service(connection)
+    var service = try service(connection)
     try requireVersion(service)
+    if service.version < Self.version {
+      try migrateTables(connection)
+      service = try self.service(connection)
+    }
     guard !service.isMoved else {
       throw unsuitable("its rows were copied to another store, and are out of date since")
     }
@@ -171,9 +195,7 @@ struct PostgresOpening {
 
   private func makeTables(_ connection: PostgresConnection) throws(StoreError) {
     do throws(PostgresFault) {
-      try connection.execute(.schemaLock)
-      for command in PostgresStatements.all.schema { try connection.execute(command) }
-      try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
+      try execute(PostgresStatements.all.schema, connection)
     } catch {
       // 42P07: another process made them while this one waited for the lock.
       if case .server(state: "42P07", _) = error { return }
@@ -183,42 +205,88 @@ struct PostgresOpening {
     }
   }
 
+  /// Brings the tables of an earlier version to the newest: all of it, or nothing.
+  private func migrateTables(_ connection: PostgresConnection) throws(StoreError) {
+    let version = try service(connection).version
+    do throws(PostgresFault) {
+      try execute(PostgresStatements.all.migration(from: version), connection)
+    } catch {
+      // 42701, 42P07: another process did it while this one waited for the lock.
+      if case .server(let state, _) = error, ["42701", "42P07"].contains(state) { return }
+      throw .database(
+        place: address.description, detail: "its tables could not be brought up to date: \(error)")
+    }
+  }
+
+  /// In one transaction, while no other process does the same.
+  private func execute(
+    _ commands: [String], _ connection: PostgresConnection
+  ) throws(PostgresFault) {
+    try connection.execute(.schemaLock)
+    for command in commands { try connection.execute(command) }
+    try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
+  }
+
   // MARK: Taking over
 
   private func lease(_ connection: PostgresConnection) throws(PostgresFault) -> PostgresLease? {
     try connection.ask(
-      .lease, PostgresValues(.text(options.node)), withinMilliseconds: Self.statementMilliseconds
+      .lease, PostgresValues(.text(Self.lease)), withinMilliseconds: Self.statementMilliseconds
     ) { rows in
       rows.count == 0
         ? nil
         : PostgresLease(
           incarnation: rows.integer(0, 0), counter: rows.integer(0, 1),
-          isReleased: rows.integer(0, 2) != 0)
+          isReleased: rows.integer(0, 2) != 0, holder: rows.text(0, 3))
     }
   }
 
   /// Returns once no living process has the lease: it was released, its process has no connection any more, or its
-  /// counter stood still.
+  /// counter stood still. A standby waits for that; others are refused.
   private func waitForLease(
     _ connection: PostgresConnection, _ vigil: inout LeaseVigil
   ) throws(StoreError) -> PostgresLease? {
     while true {
       let seen = try attempt { () throws(PostgresFault) in try lease(connection) }
-      switch vigil.see(seen, nowMilliseconds: monotonicMilliseconds()) {
-      case .free: return seen
-      case .alive:
-        throw .inUse(
-          place: address.description, detail: "a process called \(options.node) renews its lease")
-      case .unknown: break
+      let finding = vigil.see(seen, nowMilliseconds: monotonicMilliseconds())
+      if finding == .alive { try acceptHolder(seen, &vigil) }
+      var isFree = finding == .free
+      if !isFree { isFree = try isGone(seen, vigil, connection) }
+      switch options.standby?.permission() ?? .takeOver {
+      case .takeOver: if isFree { return seen }
+      case .wait: break
+      case .giveUp: throw .closed
       }
-      let name = PostgresTenure.connectionName(options.node, seen?.incarnation ?? 0)
-      let isConnected = try attempt { () throws(PostgresFault) in
-        try connection.ask(
-          .connections, PostgresValues(.text(name)), withinMilliseconds: Self.statementMilliseconds
-        ) { $0.integer(0, 0) > 0 }
-      }
-      guard isConnected else { return seen }
       pause(milliseconds: Self.pollMilliseconds)
+    }
+  }
+
+  /// What a living holder means.
+  private func acceptHolder(
+    _ lease: PostgresLease?, _ vigil: inout LeaseVigil
+  ) throws(StoreError) {
+    let holder = lease?.holder ?? options.node
+    guard let standby = options.standby, holder != options.node else {
+      throw .inUse(
+        place: address.description,
+        detail: "a process called \(holder) renews its lease")
+    }
+    standby.onHolder(holder)
+    vigil.restart()
+  }
+
+  /// Whether the lease's process has no connection. That of another node may be about to connect again.
+  private func isGone(
+    _ lease: PostgresLease?, _ vigil: LeaseVigil, _ connection: PostgresConnection
+  ) throws(StoreError) -> Bool {
+    let holder = lease?.holder ?? options.node
+    let still = vigil.stillMilliseconds(nowMilliseconds: monotonicMilliseconds())
+    guard holder == options.node || still >= options.absenceMilliseconds else { return false }
+    let name = PostgresTenure.connectionName(holder, lease?.incarnation ?? 0)
+    return try attempt { () throws(PostgresFault) in
+      try connection.ask(
+        .connections, PostgresValues(.text(name)), withinMilliseconds: Self.statementMilliseconds
+      ) { $0.integer(0, 0) == 0 }
     }
   }
 
@@ -234,7 +302,8 @@ struct PostgresOpening {
     let isClaimed = try connection.ask(
       .claim,
       PostgresValues(
-        .text(options.node), .integer(incarnation), .integer(before), .integer(seen?.counter ?? 0)),
+        .text(Self.lease), .integer(incarnation), .integer(before), .integer(seen?.counter ?? 0),
+        .text(options.node)),
       withinMilliseconds: limit
     ) { $0.count > 0 }
     guard isClaimed else { return nil }
@@ -248,7 +317,7 @@ struct PostgresOpening {
       }
     } catch .deadline {
       // A process that was stopped in the middle of a transaction keeps its locks for as long as it is connected.
-      let name = PostgresTenure.connectionName(options.node, before)
+      let name = PostgresTenure.connectionName(seen?.holder ?? options.node, before)
       _ = try connection.ask(.disconnect, PostgresValues(.text(name)), withinMilliseconds: limit) {
         $0.count
       }

@@ -1,7 +1,11 @@
+package import ApusModel
+
 /// How a store in PostgreSQL behaves.
 package struct PostgresOptions: Sendable {
-  /// The name of the process among those that use the database: 1 to 40 of a-z, 0-9 and "-".
+  /// The name of the node among those that use the database: 1 to 40 of a-z, 0-9 and "-".
   package var node = "apus"
+  /// What the opening does while another process uses the database; nil if it is refused.
+  package var standby: StandbyOptions?
   /// Whether a database without a synchronous standby is good enough. What was accepted can then be lost with its
   /// machine.
   package var allowsSingleServer = false
@@ -19,6 +23,9 @@ package struct PostgresOptions: Sendable {
   package var renewMilliseconds: Int64 = 1000
   /// Milliseconds for which the lease of another process must stand still before it is taken over.
   package var leaseMilliseconds: Int64 = 5000
+  /// Milliseconds for which a standby sees no connection and no renewal of another node before it takes over: longer
+  /// than that node takes to connect again after the database failed over.
+  package var absenceMilliseconds: Int64 = 2500
   /// Milliseconds between the first two attempts to reach the database after a fault; doubled for each further one.
   package var retryMilliseconds: Int64 = 100
   /// The longest such pause: the database is used again within this time of its return.
@@ -35,4 +42,20 @@ package struct PostgresOptions: Sendable {
   package var onEvent: @Sendable (StoreEvent) -> Void = { _ in }
 
   package init() {}
+}
+
+/// How a node waits until it may take the database over.
+package struct StandbyOptions: Sendable {
+  /// Called when another node is found to have the database, with its name.
+  package var onHolder: @Sendable (String) -> Void
+  /// Whether to go on waiting, and whether the node may take over now. Asked several times a second.
+  package var permission: @Sendable () -> StandbyPermission
+
+  package init(
+    onHolder: @escaping @Sendable (String) -> Void = { _ in },
+    permission: @escaping @Sendable () -> StandbyPermission
+  ) {
+    self.onHolder = onHolder
+    self.permission = permission
+  }
 }

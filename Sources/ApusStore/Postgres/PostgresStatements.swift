@@ -17,6 +17,25 @@ package struct PostgresStatements: Sendable {
   enum Statement: String, Sendable {
     case server, service, connections, lease, incarnation, claim, renew, release, lane
     case disconnect, session, moved, holder, fence, put, delete, get, scan, mailboxes, expired
+    case nodes, directory, invitation
+    case nodeAdd = "node-add"
+    case nodeRemove = "node-remove"
+    case nodeDrain = "node-drain"
+    case nodeSign = "node-sign"
+    case directoryMake = "directory-make"
+    case directoryLock = "directory-lock"
+    case directoryRaise = "directory-raise"
+    case filesChanged = "files-changed"
+    case filesInParts = "files-in-parts"
+    case fileParts = "file-parts"
+    case fileSizes = "file-sizes"
+    case fileCut = "file-cut"
+    case filePut = "file-put"
+    case fileRemove = "file-remove"
+    case filesForget = "files-forget"
+    case invitationAdd = "invitation-add"
+    case invitationTake = "invitation-take"
+    case invitationsExpire = "invitations-expire"
     case schemaExists = "schema-exists"
     case schemaLock = "schema-lock"
     case deleteRange = "delete-range"
@@ -52,12 +71,18 @@ package struct PostgresStatements: Sendable {
 
   var settings: [String] { Self.commands(part("settings")) }
 
-  /// Creates the tables.
+  /// Creates the tables, in version 1.
   var schema: [String] {
     Self.commands(part("schema"))
       + StoreFamily.allCases.flatMap { family in
         Self.commands(part("table").replacing("{family}", with: "\(family.name)"))
       }
+  }
+
+  /// Changes the tables of an earlier version into those of the newest.
+  func migration(from version: Int) -> [String] {
+    guard version < PostgresOpening.version else { return [] }
+    return (version + 1...PostgresOpening.version).flatMap { Self.commands(part("schema-\($0)")) }
   }
 
   private func part(_ name: String) -> String {

@@ -31,6 +31,10 @@ package final class PostgresStore: DurableStore {
   /// The database's id: 16 bytes, made with its tables.
   package var databaseID: [UInt8] { core.tenure.databaseID }
 
+  /// The number of this start among all that have used the database, and that of the process before.
+  package var incarnation: Int64 { core.tenure.incarnation }
+  package var predecessor: Int64 { core.tenure.predecessor }
+
   /// Marks the rows as copied to another store: no service opens them any more.
   package func markMoved() throws(StoreError) {
     try core.reading.readers.read { connection throws(PostgresFault) in

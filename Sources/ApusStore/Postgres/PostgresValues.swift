@@ -19,6 +19,7 @@ struct PostgresValues: Sendable {
     case shortInteger(Int32)
     case text(String)
     case bytes([UInt8])
+    case truth(Bool)
   }
 
   mutating func removeAll() {
@@ -33,6 +34,7 @@ struct PostgresValues: Sendable {
     case .shortInteger(let number): bytes.append(bigEndian: number)
     case .text(let text): bytes.append(contentsOf: text.utf8)
     case .bytes(let value): bytes.append(contentsOf: value)
+    case .truth(let value): bytes.append(value ? 1 : 0)
     }
     ranges.append(start..<bytes.count)
   }

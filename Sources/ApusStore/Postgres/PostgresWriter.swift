@@ -146,7 +146,7 @@ final class PostgresWriter {
   /// Gives the lease back, so that the next process need not wait.
   func release() {
     _ = try? connection?.ask(
-      .release, PostgresValues(.text(tenure.node), .integer(tenure.incarnation)),
+      .release, PostgresValues(.text(PostgresOpening.lease), .integer(tenure.incarnation)),
       withinMilliseconds: options.answerMilliseconds
     ) { $0.count }
     connection = nil

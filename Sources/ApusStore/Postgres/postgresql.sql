@@ -49,6 +49,47 @@ CREATE TABLE apus.lane (
   fenced boolean NOT NULL
 ) WITH (fillfactor = 50);
 
+--@ schema-2
+-- The one lease is that of the service, and `holder` is the node that has it.
+ALTER TABLE apus.lease ADD COLUMN holder text NOT NULL DEFAULT 'apus';
+-- The nodes of a cluster. Only what `seen` and `state` say is for people alone; nothing is decided by a clock.
+CREATE TABLE apus.node (
+  name text PRIMARY KEY,
+  -- Where clients reach it; '' if that was not said.
+  address text NOT NULL,
+  version text NOT NULL,
+  state text NOT NULL,
+  draining boolean NOT NULL,
+  seen timestamptz
+) WITH (fillfactor = 50);
+-- One row once there is a cluster. Whoever changes a shared file locks it, and gives the next version to what changed.
+CREATE TABLE apus.directory (
+  version bigint NOT NULL,
+  -- Removals up to this version are not listed any more.
+  forgotten bigint NOT NULL,
+  -- Tells a cluster key from a wrong one.
+  proof bytea NOT NULL,
+  single boolean PRIMARY KEY DEFAULT true CHECK (single)
+);
+-- The files of the data directory that all nodes share. A file to which lines were appended has a row for each part,
+-- which begins at the byte `start`. The content is encrypted with the cluster key, and null once the file was removed.
+CREATE TABLE apus.file (
+  path text NOT NULL,
+  start bigint NOT NULL,
+  version bigint NOT NULL,
+  private boolean NOT NULL,
+  content bytea,
+  PRIMARY KEY (path, start)
+);
+CREATE INDEX ON apus.file (version, path, start);
+-- Codes with which nodes join. `sealed` is the cluster key, encrypted with the code.
+CREATE TABLE apus.invitation (
+  id bytea PRIMARY KEY,
+  sealed bytea NOT NULL,
+  expires timestamptz NOT NULL
+);
+UPDATE apus.service SET version = 2;
+
 --@ table
 -- Keys and values are the same bytes as in the embedded store. They are neither compressed nor moved out of line while
 -- they fit in a page; room in each page lets an update stay in it, so that it changes no index.
@@ -73,7 +114,7 @@ SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting(
   current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery();
 
 --@ lease
-SELECT incarnation, counter, released FROM apus.lease WHERE node = $1::text;
+SELECT incarnation, counter, released, holder FROM apus.lease WHERE node = $1::text;
 
 --@ connections
 -- How many connections a process has. Their names begin with that of the process.
@@ -84,8 +125,9 @@ SELECT count(*) FROM pg_stat_activity
 UPDATE apus.service SET incarnations = incarnations + 1 RETURNING incarnations;
 
 --@ claim
-INSERT INTO apus.lease (node, incarnation, counter, released) VALUES ($1::text, $2::bigint, 0, false)
-  ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, counter = lease.counter + 1, released = false
+INSERT INTO apus.lease (node, incarnation, counter, released, holder) VALUES ($1::text, $2::bigint, 0, false, $5::text)
+  ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, counter = lease.counter + 1, released = false,
+    holder = excluded.holder
   WHERE lease.incarnation = $3::bigint AND lease.counter = $4::bigint
   RETURNING 1;
 
@@ -164,3 +206,82 @@ WITH part AS (
 )
 SELECT key FROM part WHERE expired
 UNION ALL (SELECT key FROM part ORDER BY key DESC LIMIT 1);
+
+--@ node-add
+INSERT INTO apus.node (name, address, version, state, draining, seen)
+  VALUES ($1::text, $2::text, $3::text, 'stopped', false, NULL) ON CONFLICT (name) DO NOTHING RETURNING 1;
+
+--@ node-remove
+DELETE FROM apus.node WHERE name = $1::text RETURNING 1;
+
+--@ node-drain
+UPDATE apus.node SET draining = $2::boolean WHERE name = $1::text RETURNING 1;
+
+--@ node-sign
+-- A sign of life. Finds out what is asked of the node, and whether shared files changed.
+UPDATE apus.node SET state = $2::text, version = $3::text, seen = clock_timestamp() WHERE name = $1::text
+  RETURNING draining, (SELECT version FROM apus.directory),
+    (SELECT count(*) FROM apus.node AS other WHERE other.name <> $1::text AND other.state = 'standby' AND NOT other.draining
+      AND other.seen > clock_timestamp() - interval '3 seconds');
+
+--@ nodes
+SELECT name, address, version, state, draining,
+    coalesce((1000 * extract(epoch FROM clock_timestamp() - seen))::bigint, -1)
+  FROM apus.node ORDER BY name;
+
+--@ directory-make
+INSERT INTO apus.directory (version, forgotten, proof) VALUES (0, 0, $1::bytea) ON CONFLICT (single) DO NOTHING RETURNING 1;
+
+--@ directory
+SELECT version, forgotten, proof FROM apus.directory;
+
+--@ directory-lock
+-- Keeps everybody else from changing shared files until this transaction ends.
+SELECT version, forgotten, proof FROM apus.directory FOR UPDATE;
+
+--@ directory-raise
+UPDATE apus.directory SET version = $1::bigint, forgotten = greatest(forgotten, $2::bigint) WHERE version < $1::bigint
+  RETURNING 1;
+
+--@ files-changed
+SELECT path, start, version, private, content FROM apus.file
+  WHERE (version, path, start) > ($1::bigint, $2::text, $3::bigint) ORDER BY version, path, start LIMIT $4::bigint;
+
+--@ files-in-parts
+SELECT DISTINCT path FROM apus.file WHERE start > 0;
+
+--@ file-parts
+SELECT path, start, version, private, content FROM apus.file WHERE path = $1::text ORDER BY start;
+
+--@ file-sizes
+-- The bytes of each part's content, without what the encryption adds.
+SELECT start, octet_length(content) FROM apus.file WHERE path = $1::text ORDER BY start;
+
+--@ file-cut
+-- A file that is replaced has only its first part.
+DELETE FROM apus.file WHERE path = $1::text AND start > 0;
+
+--@ file-put
+INSERT INTO apus.file (path, start, version, private, content)
+  VALUES ($1::text, $2::bigint, $3::bigint, $4::boolean, $5::bytea)
+  ON CONFLICT (path, start) DO UPDATE SET version = excluded.version, private = excluded.private,
+    content = excluded.content;
+
+--@ file-remove
+UPDATE apus.file SET version = $2::bigint, content = NULL WHERE path = $1::text AND start = 0;
+
+--@ files-forget
+DELETE FROM apus.file WHERE content IS NULL AND version <= $1::bigint;
+
+--@ invitation-add
+INSERT INTO apus.invitation (id, sealed, expires)
+  VALUES ($1::bytea, $2::bytea, clock_timestamp() + $3::bigint * interval '1 second');
+
+--@ invitation
+SELECT sealed FROM apus.invitation WHERE id = $1::bytea AND expires > clock_timestamp();
+
+--@ invitation-take
+DELETE FROM apus.invitation WHERE id = $1::bytea AND expires > clock_timestamp() RETURNING 1;
+
+--@ invitations-expire
+DELETE FROM apus.invitation WHERE expires <= clock_timestamp();

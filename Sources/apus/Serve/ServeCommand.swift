@@ -24,12 +24,8 @@ struct ServeCommand {
     Process.raiseDescriptorLimit()
     // Before any thread starts: threads inherit the mask.
     Service.blockSignals()
-    let service: Service
-    do {
-      service = try Service(configuration)
-    } catch {
-      throw CommandFailure(.configuration, "\(error)")
-    }
+    let node = try node(configuration)
+    guard let service = try service(configuration, node) else { return announceEnd() }
     do {
       try service.start()
     } catch let error as SocketError {
@@ -45,7 +41,40 @@ struct ServeCommand {
     }
     warnOfLegacyTLS(service)
     announce(service, openings)
+    node?.serves()
     service.runUntilSignal(ServiceManager(Process.environment))
+    try node?.stepDown()
+    announceEnd()
+  }
+
+  /// Nil for a service of its own.
+  private func node(_ configuration: ServerConfiguration) throws(CommandFailure) -> NodeService? {
+    let directory = DataDirectory(path: configuration.dataDirectory)
+    let member: ClusterMember?
+    do { member = try directory.clusterMember() } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    guard let member, !configuration.isEphemeral else { return nil }
+    guard configuration.inheritedSockets.isEmpty else {
+      throw CommandFailure(
+        .configuration, "a node of a cluster cannot use sockets that systemd opened",
+        remedy: "They would accept connections while the node stands by: disable apus.socket.")
+    }
+    return NodeService(
+      directory, member, log: configuration.log, isAnnounced: invocation.isOn(ApusOptions.json))
+  }
+
+  /// Nil if a node was stopped while it stood by.
+  private func service(
+    _ configuration: ServerConfiguration, _ node: NodeService?
+  ) throws(CommandFailure) -> Service? {
+    if let node { return try node.standBy(configuration) }
+    do { return try Service(configuration) } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+
+  private func announceEnd() {
     if invocation.isOn(ApusOptions.json) { Output.json(.members(["event": .string("stopped")])) }
   }
 

@@ -33,6 +33,16 @@ enum Process {
     _exit(code.rawValue)
   }
 
+  /// Makes this process run the program anew, with the same arguments.
+  static func beginAgain() -> Never {
+    fflush(nil)
+    var arguments = unsafe CommandLine.arguments.map { unsafe strdup($0) } + [nil]
+    unsafe execv("/proc/self/exe", &arguments)
+    let reason = unsafe String(cString: strerror(errno))
+    Output.diagnostic("apus: cannot begin again: \(reason)\n")
+    end(.unavailable)
+  }
+
   /// Whether standard output is a terminal with bold text and the user has not disabled it (no-color.org).
   static var wantsStyle: Bool {
     isatty(STDOUT_FILENO) == 1 && environment["NO_COLOR", default: ""].isEmpty

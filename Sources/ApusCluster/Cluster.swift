@@ -1,0 +1,185 @@
+package import ApusCore
+package import ApusDirectory
+package import ApusModel
+import ApusStore
+import ApusThread
+import ApusTrust
+
+/// What an operator does with a cluster, from any node, or with the database alone.
+package struct Cluster {
+  let directory: DataDirectory
+  /// The version of the program, which nodes show.
+  private let program: String
+
+  package init(_ directory: DataDirectory, program: String) {
+    self.directory = directory
+    self.program = program
+  }
+
+  // MARK: Making one
+
+  /// Makes a service whose rows are in a database the first node of a cluster. One that was interrupted is completed.
+  ///
+  /// - Parameters:
+  ///   - store: The database of a new service, which has no store yet.
+  ///   - allowsSingleServer: Whether a database without a synchronous standby is good enough.
+  /// - Returns: The number of files that the nodes share from now on.
+  package func initialize(
+    node: NodeName, address: String, store: StorePlace?, allowsSingleServer: Bool
+  ) throws -> Int {
+    try directory.requireProvisioned()
+    if case .database(let place) = store, try directory.storePlace() == nil {
+      var options = PostgresOptions()
+      options.allowsSingleServer = allowsSingleServer
+      try directory.openDatabase(place, options).close()
+    }
+    guard case .database(let place) = try directory.storePlace() else {
+      throw DirectoryProblem(
+        "the store of \(directory.path) is embedded: copy it with `apus store copy embedded postgresql://...`, or "
+          + "name the database of a new service with --store")
+    }
+    guard store == nil || store == .database(place) else {
+      throw DirectoryProblem(
+        "the store of \(directory.path) is \(place), and not the one of --store")
+    }
+    return try directory.locked {
+      let earlier = try directory.clusterMember()
+      let member =
+        earlier
+        ?? ClusterMember(
+          node: node, address: address, key: randomBytes(SealingBox.keyByteCount))
+      let database = try directory.clusterDatabase(node: member.node.text, purpose: "command")
+      if let shared = try database.directory() {
+        guard shared.version == 0, member.hasKey(of: shared.proof) else {
+          throw DirectoryProblem(
+            earlier == nil
+              ? "the database is that of a cluster already: join it with `apus cluster join`"
+              : "\(directory.path) is that of the node \(member.node.text) already")
+        }
+      }
+      try directory.save(member)
+      _ = try database.makeDirectory(proof: member.proof)
+      _ = try database.add(member.node.text, address: member.address, version: program)
+      return try SharedFiles(directory, member).publish(database)
+    }
+  }
+
+  /// Makes a code with which one further node may join.
+  package func invite() throws -> JoinCode {
+    let member = try requireMember()
+    let code = JoinCode()
+    try open(member).invite(
+      code.id, sealed: code.seal(member.key), seconds: JoinCode.validSeconds)
+    return code
+  }
+
+  /// Makes an empty directory that of a further node.
+  package func join(
+    _ store: StorePlace, _ code: JoinCode, node: NodeName, address: String
+  ) throws {
+    guard case .database(let place) = store else {
+      throw DirectoryProblem("a cluster is joined through its database: postgresql://...")
+    }
+    guard !directory.isProvisioned, !directory.isInCluster else {
+      throw DirectoryProblem(
+        "\(directory.path) contains a service already; choose another --data, or move it away")
+    }
+    let database = try ClusterDatabase(place, node: node.text, purpose: "join")
+    guard let sealed = try database.invitation(code.id), let key = code.open(sealed) else {
+      throw DirectoryProblem(
+        "the code is not valid: each is for one node and one hour. `apus cluster invite` makes another"
+      )
+    }
+    let member = ClusterMember(node: node, address: address, key: key)
+    try directory.prepareNode(place, databaseID: database.databaseID)
+    guard
+      try database.accept(code.id, node.text, address: address, version: program)
+    else {
+      throw DirectoryProblem(
+        "the cluster has a node \(node.text) already, or the code was used meanwhile: give another --node, or remove "
+          + "the old one with `apus cluster remove \(node.text)`")
+    }
+    try directory.save(member)
+    try pull(member, database)
+  }
+
+  private func pull(_ member: ClusterMember, _ database: ClusterDatabase) throws {
+    guard let shared = try database.directory() else {
+      throw DirectoryProblem("the database is not that of a cluster")
+    }
+    try directory.locked { try SharedFiles(directory, member).pull(database, shared) }
+  }
+
+  // MARK: Nodes
+
+  package func nodes() throws -> [ClusterNode] { try open(requireMember()).nodes() }
+
+  /// Asks a node to let another one serve, and waits until it does.
+  ///
+  /// - Returns: The node that serves now in its place; nil if it did not serve.
+  package func drain(_ name: NodeName, withinSeconds limit: Int) throws -> String? {
+    let database = try open(requireMember())
+    let nodes = try database.nodes()
+    guard let node = nodes.first(where: { $0.name == name.text }) else { throw noNode(name) }
+    if node.isLive, node.state == .serving,
+      !nodes.contains(where: { $0.name != name.text && $0.mayTakeOver })
+    {
+      throw DirectoryProblem(
+        "no other node stands by, so nobody would serve: start one, or stop the service of \(name.text)"
+      )
+    }
+    guard try database.setDraining(true, name.text) else { throw noNode(name) }
+    guard node.isLive, node.state == .serving else { return nil }
+    let deadline = monotonicMilliseconds() + Int64(limit) * 1000
+    while true {
+      let nodes = try database.nodes()
+      let isServing = nodes.contains {
+        $0.name == name.text && $0.state == .serving && $0.isLive
+      }
+      let successor = nodes.first { $0.name != name.text && $0.state == .serving && $0.isLive }
+      if !isServing, let successor { return successor.name }
+      guard monotonicMilliseconds() < deadline else {
+        throw DirectoryProblem(
+          "\(name.text) still serves after \(limit) s; it goes on draining, and `apus cluster nodes` shows when it has "
+            + "ended")
+      }
+      pause(milliseconds: 200)
+    }
+  }
+
+  /// Lets a node serve again that was drained.
+  package func resume(_ name: NodeName) throws {
+    guard try open(requireMember()).setDraining(false, name.text) else { throw noNode(name) }
+  }
+
+  /// Removes a node that does not serve.
+  package func remove(_ name: NodeName) throws {
+    let database = try open(requireMember())
+    guard let node = try database.nodes().first(where: { $0.name == name.text }) else {
+      throw noNode(name)
+    }
+    guard node.state != .serving || !node.isLive else {
+      throw DirectoryProblem(
+        "\(name.text) serves: let another node take over with `apus cluster drain \(name.text)` first"
+      )
+    }
+    _ = try database.remove(name.text)
+  }
+
+  private func noNode(_ name: NodeName) -> DirectoryProblem {
+    DirectoryProblem("the cluster has no node \(name.text): `apus cluster nodes` lists them")
+  }
+
+  private func requireMember() throws -> ClusterMember {
+    guard let member = try directory.clusterMember() else {
+      throw DirectoryProblem(
+        "\(directory.path) is not that of a node of a cluster: see `apus cluster init` and `apus cluster join`"
+      )
+    }
+    return member
+  }
+
+  private func open(_ member: ClusterMember) throws -> ClusterDatabase {
+    try directory.clusterDatabase(node: member.node.text, purpose: "command")
+  }
+}

@@ -1,0 +1,129 @@
+import ApusCore
+package import ApusDirectory
+package import ApusLog
+package import ApusModel
+import ApusStore
+import ApusThread
+
+/// Keeps a node's copy of the shared files up to date, gives signs of life, and learns what is asked of the node: a
+/// thread with a connection of its own.
+package final class ClusterFollower: Sendable {
+  private struct State {
+    var role = ClusterNode.State.standby
+    var orders: ClusterOrders?
+    var isRemoved = false
+    var isStopping = false
+    var isFinished = false
+  }
+
+  private let directory: DataDirectory
+  private let member: ClusterMember
+  private let program: String
+  private let log: Log
+  private let onOrders: @Sendable (ClusterOrders) -> Void
+  private let onRemoval: @Sendable () -> Void
+  private let state = Monitor(State())
+
+  /// Two rounds in a second: a change takes effect on every node within one.
+  private static let roundMilliseconds: Int64 = 400
+
+  /// - Parameters:
+  ///   - program: The version of the program, which other nodes show.
+  ///   - onOrders: Called after each sign of life, on the thread.
+  ///   - onRemoval: Called once if the node was removed from the cluster, on the thread.
+  package init(
+    _ directory: DataDirectory, _ member: ClusterMember, program: String, log: Log,
+    onOrders: @escaping @Sendable (ClusterOrders) -> Void = { _ in },
+    onRemoval: @escaping @Sendable () -> Void = {}
+  ) {
+    self.directory = directory
+    self.member = member
+    self.program = program
+    self.log = log
+    self.onOrders = onOrders
+    self.onRemoval = onRemoval
+  }
+
+  /// What the database said last; nil if it was not reached yet.
+  package var orders: ClusterOrders? { state.withLock { $0.orders } }
+
+  package var isRemoved: Bool { state.withLock { $0.isRemoved } }
+
+  /// Whether the node serves, which other nodes show.
+  package func setRole(_ role: ClusterNode.State) { state.notify { $0.role = role } }
+
+  /// Brings the copy up to date once, before the thread runs. A database that is away is no fault: the node has a copy.
+  package func catchUp() throws {
+    var database: ClusterDatabase?
+    do { try round(&database) } catch let error as StoreError {
+      log(
+        .warning, "the database of the cluster is not reached", .text("reason", "\(error)"))
+    }
+  }
+
+  package func start() { startThread { [self] in run() } }
+
+  /// Ends the thread and waits for that.
+  package func stop() {
+    state.notify { $0.isStopping = true }
+    state.wait { $0.isFinished ? .found(()) : .wait(untilMilliseconds: nil) }
+  }
+
+  // MARK: The thread
+
+  private func run() {
+    var database: ClusterDatabase?
+    var isFailing = false
+    while true {
+      do {
+        try round(&database)
+        if isFailing { log(.notice, "the database of the cluster is reached again") }
+        isFailing = false
+      } catch {
+        database = nil
+        if !isFailing {
+          log(.warning, "shared files not updated", .text("reason", "\(error)"))
+        }
+        isFailing = true
+      }
+      if wait() { break }
+    }
+    if let database {
+      _ = try? database.sign(member.node.text, .stopped, version: program)
+    }
+    state.notify { $0.isFinished = true }
+  }
+
+  private func round(_ database: inout ClusterDatabase?) throws {
+    let connection =
+      try database ?? directory.clusterDatabase(node: member.node.text, purpose: "follower")
+    database = connection
+    let role = state.withLock { $0.role }
+    guard let orders = try connection.sign(member.node.text, role, version: program) else {
+      if !state.notify({ state in
+        defer { state.isRemoved = true }
+        return state.isRemoved
+      }) {
+        onRemoval()
+      }
+      return
+    }
+    let shared = SharedFiles(directory, member)
+    if orders.filesVersion != shared.version, let now = try connection.directory() {
+      try directory.locked { try shared.pull(connection, now) }
+    }
+    state.notify { $0.orders = orders }
+    onOrders(orders)
+  }
+
+  /// Until the next round, or a change of role; true if the thread must end.
+  private func wait() -> Bool {
+    let deadline = monotonicMilliseconds() + Self.roundMilliseconds
+    let role = state.withLock { $0.role }
+    return state.wait { state in
+      if state.isStopping { return .found(true) }
+      if state.role != role || monotonicMilliseconds() >= deadline { return .found(false) }
+      return .wait(untilMilliseconds: deadline)
+    }
+  }
+}

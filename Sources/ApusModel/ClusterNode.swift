@@ -1,0 +1,67 @@
+/// A node of a cluster, as others see it.
+package struct ClusterNode: Sendable, Equatable {
+  package enum State: String, Sendable, CaseIterable {
+    case serving
+    case standby
+    case stopped
+  }
+
+  package var name: String
+  /// Where clients reach it; empty if that was not said.
+  package var address: String
+  /// The version of its program.
+  package var version: String
+  package var state: State
+  package var isDraining: Bool
+  /// Milliseconds since its last sign of life by the database's clock; nil if it never gave one. For people only.
+  package var silentMilliseconds: Int64?
+
+  package init(
+    name: String, address: String, version: String, state: State, isDraining: Bool,
+    silentMilliseconds: Int64?
+  ) {
+    self.name = name
+    self.address = address
+    self.version = version
+    self.state = state
+    self.isDraining = isDraining
+    self.silentMilliseconds = silentMilliseconds
+  }
+
+  /// Milliseconds of silence after which a node is shown as away: five signs of life.
+  private static let silenceMilliseconds: Int64 = 3000
+
+  /// Whether it gave a sign of life lately, by the database's clock.
+  package var isLive: Bool {
+    state != .stopped && silentMilliseconds.map { $0 < Self.silenceMilliseconds } == true
+  }
+
+  /// Whether it would take over if no node served.
+  package var mayTakeOver: Bool { isLive && state == .standby && !isDraining }
+
+  /// The state for people: "serving", "standby", "stopped", or "away" for one that should give signs of life.
+  package var shownState: String { isLive || state == .stopped ? state.rawValue : "away" }
+}
+
+/// What a node learns when it gives a sign of life.
+package struct ClusterOrders: Sendable, Equatable {
+  package var isDraining: Bool
+  /// The version of the shared files.
+  package var filesVersion: Int64
+  /// The nodes that stand by and may take over.
+  package var standbyCount: Int
+
+  package init(isDraining: Bool, filesVersion: Int64, standbyCount: Int) {
+    self.isDraining = isDraining
+    self.filesVersion = filesVersion
+    self.standbyCount = standbyCount
+  }
+}
+
+/// Whether a node that stands by may serve now.
+package enum StandbyPermission: Sendable {
+  case takeOver
+  case wait
+  /// It shuts down.
+  case giveUp
+}

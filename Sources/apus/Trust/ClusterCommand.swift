@@ -1,0 +1,166 @@
+import ApusCluster
+import ApusCommand
+import ApusCore
+import ApusDirectory
+import ApusModel
+import ApusWire
+
+/// `apus cluster`
+struct ClusterCommand {
+  private let invocation: Invocation
+  private let user: Operator
+  private let cluster: Cluster
+
+  /// Seconds for which a node that drains is waited for: it lets connected peers finish.
+  private static let drainSeconds = 120
+
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    user = Operator(invocation)
+    cluster = Cluster(user.directory, program: Program.version)
+  }
+
+  func run() throws(CommandFailure) {
+    let (what, name) = (invocation.operands[0], invocation.operands.dropFirst().first)
+    switch (what, name) {
+    case ("invite", nil): try invite()
+    case ("nodes", nil): try list()
+    case ("init", let name?): try initialize(node(name))
+    case ("join", let name?): try join(node(name))
+    case ("drain", let name?): try drain(node(name))
+    case ("resume", let name?): try resume(node(name))
+    case ("remove", let name?): try remove(node(name))
+    case ("init", nil), ("join", nil), ("drain", nil), ("resume", nil), ("remove", nil):
+      throw CommandFailure(
+        .usage, "the node's name is missing", remedy: "Use `apus cluster \(what) NODE`.")
+    case ("invite", _), ("nodes", _):
+      throw CommandFailure(
+        .usage, "\(what) takes no name", remedy: "Use `apus cluster \(what)`.")
+    default:
+      throw CommandFailure(
+        .usage, "unknown action \"\(what)\"",
+        remedy: "Use init, invite, join, nodes, drain, resume or remove.")
+    }
+  }
+
+  private func node(_ name: String) throws(CommandFailure) -> NodeName {
+    guard let node = NodeName(name) else {
+      throw CommandFailure(
+        .usage, "\"\(name)\" is not a node's name",
+        remedy: "Use 1 to \(Limits.nodeNameLength) of a-z, 0-9 and hyphens.")
+    }
+    return node
+  }
+
+  private func store() throws(CommandFailure) -> StorePlace? {
+    guard let text = invocation[StoreOptions.store] else { return nil }
+    do throws(DirectoryProblem) { return try StorePlace(text) } catch {
+      throw CommandFailure(.usage, "--store: \(error)")
+    }
+  }
+
+  private func initialize(_ node: NodeName) throws(CommandFailure) {
+    let store = try store()
+    let (count, code) = try user.attempt {
+      let count = try cluster.initialize(
+        node: node, address: invocation[ClusterOptions.address] ?? "", store: store,
+        allowsSingleServer: invocation.isOn(StoreOptions.singleDatabase))
+      return (count, try cluster.invite())
+    }
+    user.record(.nodeAdded, "node \(node.text)")
+    Report(
+      fields: [
+        "node": .string(node.text), "files": .integer(Int64(count)), "code": .string(code.text),
+        "seconds": .integer(JoinCode.validSeconds),
+      ],
+      text: """
+        This is the node \(node.text) of a new cluster, which shares \(counted(count, "file")).
+        Restart its service. On the next machine, within an hour:
+
+          apus cluster join NODE --store ADDRESS --code \(code.text)
+
+        """
+    ).print(invocation)
+  }
+
+  private func invite() throws(CommandFailure) {
+    let code = try user.attempt { try cluster.invite() }
+    Report(
+      fields: ["code": .string(code.text), "seconds": .integer(JoinCode.validSeconds)],
+      text: "\(code.text)\n\nValid for one node, within an hour.\n"
+    ).print(invocation)
+  }
+
+  private func join(_ node: NodeName) throws(CommandFailure) {
+    guard let text = invocation[ClusterOptions.code] else {
+      throw invocation.missing(ClusterOptions.code.description)
+    }
+    guard let code = JoinCode(text) else {
+      throw invocation.failure(about: ClusterOptions.code, "\"\(text)\" is not a code")
+    }
+    guard let store = try store() else {
+      throw invocation.missing(StoreOptions.store.description)
+    }
+    try user.attemptAnywhere {
+      try cluster.join(
+        store, code, node: node, address: invocation[ClusterOptions.address] ?? "")
+    }
+    user.record(.nodeAdded, "node \(node.text)")
+    Report(
+      fields: ["node": .string(node.text)],
+      text: "\(user.directory.path) is that of the node \(node.text). Start its service.\n"
+    ).print(invocation)
+  }
+
+  private func list() throws(CommandFailure) {
+    let nodes = try user.attempt { try cluster.nodes() }
+    if invocation.isOn(ApusOptions.json) {
+      for node in nodes {
+        Output.json(
+          .members([
+            "node": .string(node.name), "state": .string(node.shownState),
+            "draining": .bool(node.isDraining), "version": .string(node.version),
+            "address": node.address.isEmpty ? nil : .string(node.address),
+            "silent_ms": node.silentMilliseconds.map { .integer($0) },
+          ]))
+      }
+      return
+    }
+    let rows = nodes.map { node in
+      [
+        node.name, node.shownState + (node.isDraining ? ", draining" : ""), node.version,
+        node.address,
+      ]
+    }
+    Output.standard(columns([["NODE", "STATE", "VERSION", "ADDRESS"]] + rows))
+  }
+
+  private func drain(_ node: NodeName) throws(CommandFailure) {
+    let successor = try user.attempt {
+      try cluster.drain(node, withinSeconds: Self.drainSeconds)
+    }
+    user.record(.nodeDrained, "node \(node.text)")
+    Report(
+      fields: ["node": .string(node.text), "serving": successor.map { .string($0) }],
+      text: successor.map { "\($0) serves in place of \(node.text).\n" }
+        ?? "\(node.text) did not serve, and does not take over until `apus cluster resume \(node.text)`.\n"
+    ).print(invocation)
+  }
+
+  private func resume(_ node: NodeName) throws(CommandFailure) {
+    try user.attempt { try cluster.resume(node) }
+    user.record(.nodeResumed, "node \(node.text)")
+    Report(
+      fields: ["node": .string(node.text)], text: "\(node.text) takes over when it is needed.\n"
+    ).print(invocation)
+  }
+
+  private func remove(_ node: NodeName) throws(CommandFailure) {
+    try user.attempt { try cluster.remove(node) }
+    user.record(.nodeRemoved, "node \(node.text)")
+    Report(
+      fields: ["node": .string(node.text)],
+      text: "Removed \(node.text). It still knows the database's password: change that.\n"
+    ).print(invocation)
+  }
+}

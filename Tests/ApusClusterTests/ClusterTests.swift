@@ -1,0 +1,143 @@
+import ApusCluster
+import ApusCore
+import ApusDirectory
+import ApusModel
+import ApusStore
+import Foundation
+import PostgresServer
+import Testing
+
+@Suite("Making a cluster")
+struct ClusterTests {
+  private func message(_ body: () throws -> Void) throws -> String {
+    let error = #expect(throws: (any Error).self) { try body() }
+    return "\(try #require(error))"
+  }
+
+  @Test("A service becomes the first node, and says so if it is one already")
+  func initializing() throws {
+    let nodes = try Nodes(joins: false)
+    let all = try nodes.cluster(nodes.a).nodes()
+    #expect(all.map(\.name) == ["a"])
+    #expect(all[0].address == "a.example" && all[0].version == "1.2" && all[0].state == .stopped)
+    #expect(try message { try nodes.initialize() }.contains("is that of the node a already"))
+    // Another service cannot take its database.
+    let other = try Nodes(joins: false)
+    #expect(
+      try message {
+        _ = try nodes.cluster(other.a).initialize(
+          node: .named("x"), address: "", store: nodes.place, allowsSingleServer: true)
+      }.contains("not the one of --store"))
+  }
+
+  @Test("A start that was interrupted before anything was shared is completed")
+  func interrupted() throws {
+    let nodes = try Nodes(joins: false)
+    try nodes.sql(
+      "DELETE FROM apus.file; UPDATE apus.directory SET version = 0; DELETE FROM apus.node")
+    #expect(try nodes.initialize() > 5)
+    try nodes.join("b")
+    #expect(try nodes.areEqual())
+  }
+
+  @Test("An embedded store is no cluster's")
+  func embedded() throws {
+    let nodes = try Nodes(joins: false)
+    let directory = nodes.directory("single")
+    try FileManager.default.copyItem(atPath: nodes.a.path, toPath: directory.path)
+    for name in ["cluster", "store.made", "store.url"] {
+      try FileManager.default.removeItem(atPath: "\(directory.path)/\(name)")
+    }
+    let text = try message {
+      _ = try nodes.cluster(directory).initialize(
+        node: .named("x"), address: "", store: nil, allowsSingleServer: true)
+    }
+    #expect(text.contains("apus store copy embedded postgresql://"))
+    #expect(try message { _ = try nodes.cluster(directory).nodes() }.contains("apus cluster join"))
+  }
+
+  @Test("A code lets one node in")
+  func codes() throws {
+    let nodes = try Nodes(joins: false)
+    let code = try nodes.cluster(nodes.a).invite()
+    #expect(JoinCode(code.text) == code)
+    #expect(JoinCode("AAAA") == nil)
+    try nodes.cluster(nodes.b).join(nodes.place, code, node: .named("b"), address: "b.example")
+    #expect(try nodes.cluster(nodes.b).nodes().map(\.name) == ["a", "b"])
+    for (name, code) in [("c", code), ("d", JoinCode())] {
+      let text = try message {
+        try nodes.cluster(nodes.directory(name)).join(
+          nodes.place, code, node: .named(name), address: "")
+      }
+      #expect(text.contains("the code is not valid"))
+    }
+    #expect(!nodes.directory("c").isInCluster)
+  }
+
+  @Test("A node's name is its own")
+  func names() throws {
+    let nodes = try Nodes()
+    let text = try message {
+      try nodes.cluster(nodes.directory("c")).join(
+        nodes.place, nodes.cluster(nodes.a).invite(), node: .named("b"), address: "")
+    }
+    #expect(text.contains("has a node b already"))
+    #expect(!nodes.directory("c").isInCluster)
+    #expect(
+      try message {
+        try nodes.cluster(nodes.b).join(
+          nodes.place, nodes.cluster(nodes.a).invite(), node: .named("d"), address: "")
+      }.contains("contains a service already"))
+  }
+
+  @Test("A node that serves is not removed, and one is not drained if nobody would serve")
+  func drainingAndRemoving() throws {
+    let nodes = try Nodes()
+    let cluster = nodes.cluster(nodes.b)
+    let place = try #require(try nodes.a.storePlace())
+    guard case .database(let address) = place else { return }
+    let database = try ClusterDatabase(address, node: "a", purpose: "test")
+    _ = try database.sign("a", .serving, version: "1.2")
+    #expect(try message { try cluster.remove(.named("a")) }.contains("apus cluster drain a"))
+    #expect(
+      try message { _ = try cluster.drain(.named("a"), withinSeconds: 1) }
+        .contains("no other node stands by"))
+    _ = try database.sign("b", .standby, version: "1.2")
+    // It is asked, and does not answer: nothing runs here.
+    #expect(
+      try message { _ = try cluster.drain(.named("a"), withinSeconds: 0) }
+        .contains("still serves after 0 s"))
+    #expect(try cluster.nodes()[0].isDraining)
+    try cluster.resume(.named("a"))
+    #expect(try !cluster.nodes()[0].isDraining)
+    // One that does not serve needs not be waited for.
+    #expect(try cluster.drain(.named("b"), withinSeconds: 1) == nil)
+    try cluster.remove(.named("b"))
+    #expect(try nodes.cluster(nodes.a).nodes().map(\.name) == ["a"])
+    for action in [cluster.resume, cluster.remove] {
+      #expect(try message { try action(.named("b")) }.contains("no node b"))
+    }
+  }
+
+  @Test("A follower updates its node within a second, and learns that it drains or was removed")
+  func follower() async throws {
+    let nodes = try Nodes()
+    let follower = try nodes.follower(nodes.b)
+    follower.start()
+    while follower.orders == nil { try await Task.sleep(for: .milliseconds(10)) }
+    try nodes.a.retire(DeviceID(7), nowSeconds: 1)
+    try await Task.sleep(for: .seconds(1))
+    #expect(try nodes.areEqual())
+    follower.setRole(.serving)
+    _ = try? nodes.cluster(nodes.a).drain(.named("b"), withinSeconds: 0)
+    while try nodes.cluster(nodes.a).nodes()[1].state != .serving {
+      try await Task.sleep(for: .milliseconds(10))
+    }
+    follower.stop()
+    #expect(try nodes.cluster(nodes.a).nodes()[1].state == .stopped)
+    try nodes.cluster(nodes.a).remove(.named("b"))
+    let second = try nodes.follower(nodes.b)
+    try second.catchUp()
+    #expect(second.isRemoved)
+  }
+}

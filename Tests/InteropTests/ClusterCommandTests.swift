@@ -1,0 +1,154 @@
+import Foundation
+import PostgresServer
+import Testing
+
+/// Two nodes of a cluster, as an operator would run them.
+@Suite("A cluster, from the command line", .serialized)
+struct ClusterCommandTests {
+  private let address: String
+  private let a: Installation
+  private let b: Installation
+
+  /// Node a serves, and node b stands by.
+  init() throws {
+    address = try PostgresServer.shared.address(of: "apus-\(UUID().uuidString.lowercased())")
+    a = try Installation()
+    b = try Installation(
+      existing: URL(filePath: a.directory.path + "-b"))
+    let made = try Programs.json(
+      a.run(["cluster", "init", "a", "--store", address, "--single-database", "--json"]))
+    let code = try #require(made["code"] as? String)
+    _ = try b.run(["cluster", "join", "b", "--store", address, "--code", code])
+    // Twice, so that its arguments name its ports: it begins again with them.
+    for _ in 0..<2 {
+      a.service?.stop()
+      try a.start(["--single-database"])
+    }
+  }
+
+  private func standBy(_ node: Installation) throws {
+    try node.launch(["--single-database"])
+    _ = try #require(node.service).first("standby")
+  }
+
+  private func removeFiles() {
+    b.service?.stop()
+    try? FileManager.default.removeItem(at: b.directory)
+  }
+
+  /// The states of all nodes by their names, as a node shows them.
+  private func states(_ node: Installation) throws -> [String: String] {
+    let lines = try node.run(["cluster", "nodes"]).split(separator: "\n").dropFirst()
+    return Dictionary(
+      uniqueKeysWithValues: lines.map { line in
+        let words = line.split(separator: " ")
+        return (String(words[0]), String(words[1]))
+      })
+  }
+
+  private func wait(_ node: Installation, for states: [String: String]) throws {
+    for _ in 0..<100 {
+      if try self.states(node) == states { return }
+      usleep(100_000)
+    }
+    throw Trouble("the nodes are \(try self.states(node))")
+  }
+
+  @Test("After a kill the other node serves, with all that was accepted and the same tokens")
+  func kill() throws {
+    defer { removeFiles() }
+    b.usePorts(of: a)
+    try standBy(b)
+    let device = try a.device("phone")
+    let token = try device.connect()
+    device.disconnect()
+    try a.send(1, to: token, lifetimeSeconds: 3600)
+    // Made on the node that stands by.
+    let key = try Programs.json(b.run(["key", "--add", "--json"]))
+    try wait(b, for: ["a": "serving", "b": "standby"])
+
+    a.service?.stop(SIGKILL)
+    try b.awaitReady()
+    #expect(try device.connect() == token)
+    #expect(try device.shown(atLeast: 1) == [1])
+    try a.send(2, to: token)
+    #expect(try device.shown(atLeast: 2) == [1, 2])
+    let id = try #require(key["key_id"] as? String)
+    #expect(try b.run(["key"]).contains(id))
+    #expect(try b.run(["log", "--token", token]).contains("Delivered"))
+
+    // The first node comes back, and stands by.
+    try standBy(a)
+    try wait(a, for: ["a": "standby", "b": "serving"])
+    let refusal = try a.run(["cluster", "remove", "b"], expecting: 4)
+    #expect(refusal.contains("apus cluster drain b"), "\(refusal)")
+    a.service?.stop()
+    try wait(b, for: ["a": "stopped", "b": "serving"])
+    #expect(
+      try b.run(["cluster", "drain", "b"], expecting: 4).contains("no other node stands by"))
+    #expect(try b.run(["cluster", "remove", "a"]).contains("Removed a."))
+    let removed = try a.run(["serve", "--single-database"], expecting: 4)
+    #expect(removed.contains("the node a was removed from the cluster"), "\(removed)")
+    device.disconnect()
+  }
+
+  @Test("A node that is drained hands over and does not take over again until it may")
+  func drain() throws {
+    defer { removeFiles() }
+    b.usePorts(of: a)
+    try standBy(b)
+    let device = try a.device("phone")
+    let token = try device.connect()
+    #expect(try a.run(["cluster", "drain", "a"]) == "b serves in place of a.\n")
+    // The device connects again by itself.
+    try a.send(1, to: token, lifetimeSeconds: 3600)
+    #expect(try device.shown(atLeast: 1) == [1])
+    // The same process stands by.
+    try wait(b, for: ["a": "standby,", "b": "serving"])
+    b.service?.stop()
+    usleep(1_000_000)
+    #expect(try states(a) == ["a": "standby,", "b": "stopped"])
+    _ = try a.run(["cluster", "resume", "a"])
+    try a.awaitReady(times: 2)
+    try a.send(2, to: token, lifetimeSeconds: 3600)
+    #expect(try device.shown(atLeast: 2) == [1, 2])
+    device.disconnect()
+  }
+
+  @Test("A node that was frozen steps down when it finds that another one has taken over")
+  func frozen() throws {
+    defer { removeFiles() }
+    try standBy(b)
+    let device = try a.device("phone")
+    let token = try device.connect()
+    device.disconnect()
+    try a.send(1, to: token, lifetimeSeconds: 3600)
+    a.service?.signal(SIGSTOP)
+    try b.awaitReady()
+    a.service?.signal(SIGCONT)
+    _ = try #require(a.service).wait(for: "the first node to stand by") { lines in
+      lines.first { $0["event"] as? String == "standby" }
+    }
+    try wait(a, for: ["a": "standby", "b": "serving"])
+    a.usePorts(of: b)
+    #expect(try device.connect() == token)
+    #expect(try device.shown(atLeast: 1) == [1])
+    device.disconnect()
+  }
+
+  @Test("What is wrong is said before anything is done")
+  func mistakes() throws {
+    defer { removeFiles() }
+    let twice = try a.run(["serve", "--single-database"], expecting: 4)
+    #expect(twice.contains("a process called a renews its lease"), "\(twice)")
+    #expect(try a.run(["cluster", "init", "A!"], expecting: 2).contains("not a node's name"))
+    #expect(try a.run(["cluster", "drain"], expecting: 2).contains("name is missing"))
+    #expect(try a.run(["cluster", "nodes", "a"], expecting: 2).contains("takes no name"))
+    #expect(try a.run(["cluster", "turn", "a"], expecting: 2).contains("unknown action"))
+    #expect(try a.run(["cluster", "join", "c"], expecting: 2).contains("--code"))
+    #expect(
+      try a.run(["cluster", "join", "c", "--code", "ABC"], expecting: 2).contains("not a code"))
+    let single = try Installation()
+    #expect(try single.run(["cluster", "nodes"], expecting: 4).contains("apus cluster init"))
+  }
+}
