@@ -12,6 +12,8 @@ package final class ClusterFollower: Sendable {
     var role = ClusterNode.State.standby
     var orders: ClusterOrders?
     var isRemoved = false
+    /// Whether the database went back in time.
+    var isBack = false
     var isStopping = false
     var isFinished = false
   }
@@ -112,8 +114,23 @@ package final class ClusterFollower: Sendable {
     if orders.filesVersion != shared.version, let now = try connection.directory() {
       try directory.locked { try shared.pull(connection, now) }
     }
+    noteProgress(orders.progress)
     state.notify { $0.orders = orders }
     onOrders(orders)
+  }
+
+  /// Says once that the database went back in time: the store refuses it, whichever node opens it.
+  private func noteProgress(_ progress: DatabaseProgress) {
+    let isBack = !directory.note(progress)
+    let isNew = state.notify { state in
+      defer { state.isBack = isBack }
+      return isBack && !state.isBack
+    }
+    guard isNew else { return }
+    log(
+      .error, "the database lacks writes that it had acknowledged",
+      .text("found", "\(progress)"),
+      .text("remedy", "bring the right server back, or accept the loss: apus store --accept-loss"))
   }
 
   /// Until the next round, or a change of role; true if the thread must end.

@@ -43,7 +43,9 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// replaced-SECONDS/         what the directory had before a restore
 /// store.made                marks that the directory has had a store, and names the database if that is one
 /// store.url                 the address of that database
+/// store.seen                how far it was when it was last seen
 /// journal/                  what the service has not written to that database yet
+/// cluster/                  the node of a cluster that the directory is, see `SharedFiles`
 /// crls.made                 marks that the directory has had the folder of revocation lists
 /// ```
 package struct DataDirectory: Sendable {

@@ -50,11 +50,15 @@ package struct ClusterOrders: Sendable, Equatable {
   package var filesVersion: Int64
   /// The nodes that stand by and may take over.
   package var standbyCount: Int
+  package var progress: DatabaseProgress
 
-  package init(isDraining: Bool, filesVersion: Int64, standbyCount: Int) {
+  package init(
+    isDraining: Bool, filesVersion: Int64, standbyCount: Int, progress: DatabaseProgress
+  ) {
     self.isDraining = isDraining
     self.filesVersion = filesVersion
     self.standbyCount = standbyCount
+    self.progress = progress
   }
 }
 

@@ -1,3 +1,5 @@
+package import ApusModel
+
 /// The errors of the store. Each message says what was wrong, where, and what to do.
 package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Another process, or another store in this process, has the directory open.
@@ -34,7 +36,7 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Another process took the database over, and this one writes nothing any more.
   case takenOver(place: String, holder: String)
   /// The database lacks groups that it had acknowledged: an old copy of it was made the server.
-  case wentBack(place: String, expected: Int64, found: Int64)
+  case wentBack(place: String, expected: DatabaseProgress, found: DatabaseProgress)
   /// The store is recovering from a fault. Nothing was written; a retry may succeed.
   case unavailable
   /// More bytes wait to be written than `maximumPendingBytes` allows. Nothing was written.
@@ -107,8 +109,9 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
       "the database \(place) was taken over by another process (\(holder)): this one writes nothing any more; stop one "
         + "of the two"
     case .wentBack(let place, let expected, let found):
-      "the database \(place) lacks writes that it had acknowledged (group \(found) instead of \(expected)): an old "
-        + "copy or a standby that was behind has become the server; bring the right one back and restart the service"
+      "the database \(place) lacks writes that it had acknowledged (it is at \(found), and was at \(expected)): an old "
+        + "copy or a standby that was behind has become the server; bring the right one back and restart the service, "
+        + "or accept the loss with `apus store --accept-loss`"
     case .unavailable:
       "the store is recovering from a fault and accepts no writes: try again later"
     case .overloaded(let pendingBytes, let maximumPendingBytes):

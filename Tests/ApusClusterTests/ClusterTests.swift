@@ -1,10 +1,12 @@
 import ApusCluster
 import ApusCore
 import ApusDirectory
+import ApusLog
 import ApusModel
 import ApusStore
 import Foundation
 import PostgresServer
+import Synchronization
 import Testing
 
 @Suite("Making a cluster")
@@ -117,6 +119,29 @@ struct ClusterTests {
     for action in [cluster.resume, cluster.remove] {
       #expect(try message { try action(.named("b")) }.contains("no node b"))
     }
+  }
+
+  @Test("Every node notices that the database went back in time")
+  func wentBack() throws {
+    let nodes = try Nodes()
+    try nodes.sql("UPDATE apus.lane SET n = 7")
+    let lines = Mutex<[String]>([])
+    let follower = ClusterFollower(
+      nodes.b, try #require(try nodes.b.clusterMember()), program: "1.2",
+      log: Log(sink: { line in lines.withLock { $0.append(line) } }))
+    try follower.catchUp()
+    #expect(lines.withLock { $0.isEmpty })
+    try nodes.sql("UPDATE apus.lane SET n = 6")
+    for _ in 0..<2 { try follower.catchUp() }
+    #expect(lines.withLock { $0.count } == 1)
+    #expect(lines.withLock { $0.first?.contains("lacks writes that it had acknowledged") } == true)
+    let error = #expect(throws: StoreError.self) {
+      var options = PostgresOptions()
+      options.allowsSingleServer = true
+      guard case .database(let address) = nodes.place else { return }
+      try nodes.b.openDatabase(address, options).close()
+    }
+    #expect("\(try #require(error))".contains("(it is at 0.6, and was at 0.7)"))
   }
 
   @Test("A follower updates its node within a second, and learns that it drains or was removed")

@@ -56,13 +56,17 @@ struct ClusterDatabaseTests {
     #expect(try database.nodes().first?.silentMilliseconds == nil)
     _ = try database.makeDirectory(proof: [1])
     let orders = try #require(try database.sign("a", .serving, version: "2"))
-    #expect(orders == ClusterOrders(isDraining: false, filesVersion: 0, standbyCount: 0))
+    let progress = DatabaseProgress(era: 0, group: 0)
+    #expect(
+      orders
+        == ClusterOrders(
+          isDraining: false, filesVersion: 0, standbyCount: 0, progress: progress))
     _ = try database.sign("b", .standby, version: "2")
     #expect(try database.setDraining(true, "a"))
     #expect(try !database.setDraining(true, "c"))
     #expect(
       try database.sign("a", .serving, version: "2")
-        == ClusterOrders(isDraining: true, filesVersion: 0, standbyCount: 1))
+        == ClusterOrders(isDraining: true, filesVersion: 0, standbyCount: 1, progress: progress))
     // One that drains takes nothing over, and neither does one that was not heard of for long.
     _ = try database.setDraining(true, "b")
     #expect(try database.sign("a", .serving, version: "2")?.standbyCount == 0)

@@ -17,10 +17,21 @@ struct LeaseVigilTests {
     #expect(vigil.see(lease(7, released: true), nowMilliseconds: 1) == .free)
   }
 
+  /// Looks four times a second, from `start` to `end`, and returns the last finding.
+  private func watch(
+    _ vigil: inout LeaseVigil, _ lease: PostgresLease, _ start: Int64, _ end: Int64
+  ) -> LeaseVigil.Finding {
+    var finding = LeaseVigil.Finding.unknown
+    for now in stride(from: start, through: end, by: 250) {
+      finding = vigil.see(lease, nowMilliseconds: now)
+    }
+    return finding
+  }
+
   @Test("One that stands still for long enough is free, and no earlier")
   func still() {
     var vigil = LeaseVigil(stillMilliseconds: 5000)
-    #expect(vigil.see(lease(7), nowMilliseconds: 100) == .unknown)
+    #expect(watch(&vigil, lease(7), 100, 4850) == .unknown)
     #expect(vigil.see(lease(7), nowMilliseconds: 5099) == .unknown)
     #expect(vigil.see(lease(7), nowMilliseconds: 5100) == .free)
   }
@@ -28,21 +39,31 @@ struct LeaseVigilTests {
   @Test("Two late renewals begin the wait again, a third shows life")
   func changes() {
     var vigil = LeaseVigil(stillMilliseconds: 5000)
-    #expect(vigil.see(lease(7), nowMilliseconds: 0) == .unknown)
-    #expect(vigil.see(lease(8), nowMilliseconds: 4000) == .unknown)
-    #expect(vigil.see(lease(8), nowMilliseconds: 8999) == .unknown)
-    #expect(vigil.see(lease(9), nowMilliseconds: 8999) == .unknown)
-    #expect(vigil.see(lease(9), nowMilliseconds: 13_998) == .unknown)
+    #expect(watch(&vigil, lease(7), 0, 3750) == .unknown)
+    #expect(watch(&vigil, lease(8), 4000, 8750) == .unknown)
+    #expect(watch(&vigil, lease(9), 9000, 13_750) == .unknown)
     var other = vigil
-    #expect(vigil.see(lease(9), nowMilliseconds: 13_999) == .free)
-    #expect(other.see(lease(10), nowMilliseconds: 13_999) == .alive)
+    #expect(vigil.see(lease(9), nowMilliseconds: 14_000) == .free)
+    #expect(other.see(lease(10), nowMilliseconds: 14_000) == .alive)
+    other.restart()
+    #expect(other.see(lease(10), nowMilliseconds: 14_100) == .unknown)
   }
 
   @Test("A new incarnation counts as a change")
   func incarnations() {
     var vigil = LeaseVigil(stillMilliseconds: 5000)
-    #expect(vigil.see(lease(7), nowMilliseconds: 0) == .unknown)
-    #expect(vigil.see(lease(7, incarnation: 2), nowMilliseconds: 5000) == .unknown)
+    #expect(watch(&vigil, lease(7), 0, 4750) == .unknown)
+    #expect(watch(&vigil, lease(7, incarnation: 2), 5000, 9750) == .unknown)
     #expect(vigil.see(lease(7, incarnation: 2), nowMilliseconds: 10_000) == .free)
+  }
+
+  @Test("Time without looks does not count: neither side may have reached the database")
+  func gaps() {
+    var vigil = LeaseVigil(stillMilliseconds: 5000)
+    #expect(watch(&vigil, lease(7), 0, 1000) == .unknown)
+    #expect(vigil.see(lease(7), nowMilliseconds: 61_000) == .unknown)
+    #expect(vigil.observedMilliseconds == 1000)
+    #expect(watch(&vigil, lease(7), 61_000, 64_750) == .unknown)
+    #expect(vigil.see(lease(7), nowMilliseconds: 65_000) == .free)
   }
 }

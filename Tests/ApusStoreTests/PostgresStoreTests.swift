@@ -1,3 +1,4 @@
+import ApusModel
 import ApusRandom
 import ApusStore
 import Foundation
@@ -295,6 +296,35 @@ struct PostgresStoreTests {
     #expect("\(try #require(error))".contains("lacks writes that it had acknowledged"))
     #expect(await commit(store) { $0.put(.meta, [9], [1]) } == .unavailable)
     #expect(try sql("SELECT count(*) FROM apus.meta WHERE key = '\\x09'") == ["0"])
+  }
+
+  @Test("A database that went back between two starts is noticed as well, unless that is accepted")
+  func wentBackWhileDown() async throws {
+    let reports = Recorder<DatabaseProgress>()
+    let first = try open {
+      $0.renewMilliseconds = 20
+      $0.onProgress = { _, progress in reports.append(progress) }
+    }
+    for number in UInt8(0)..<5 {
+      #expect(await commit(first) { $0.put(.meta, [number], [1]) } == nil)
+    }
+    while reports.all.last?.group != 5 { try await Task.sleep(for: .milliseconds(10)) }
+    first.close()
+    let seen = DatabaseProgress(era: 0, group: 5)
+    let second = try open { $0.seen = seen }
+    #expect(second.progress == seen)
+    second.close()
+
+    try sql("UPDATE apus.lane SET n = n - 2")
+    let error = #expect(throws: StoreError.self) { try open { $0.seen = seen } }
+    #expect("\(try #require(error))".contains("(it is at 0.3, and was at 0.5)"))
+    let accepting = try open { $0.beginsEraAfter = seen }
+    #expect(accepting.progress == DatabaseProgress(era: 1, group: 3))
+    accepting.close()
+    // From then on it is further than what anybody has seen.
+    let last = try open { $0.seen = seen }
+    defer { last.close() }
+    #expect(await commit(last) { $0.put(.meta, [9], [1]) } == nil)
   }
 
   @Test("While a server refuses writes they are refused, and its error reaches the operator")

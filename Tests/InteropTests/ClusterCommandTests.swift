@@ -80,6 +80,9 @@ struct ClusterCommandTests {
     // The first node comes back, and stands by.
     try standBy(a)
     try wait(a, for: ["a": "standby", "b": "serving"])
+    #expect(try b.run(["status"]).contains("ready"))
+    let silence = try a.run(["status"], expecting: 3)
+    #expect(silence.contains("`apus cluster nodes` shows which"), "\(silence)")
     let refusal = try a.run(["cluster", "remove", "b"], expecting: 4)
     #expect(refusal.contains("apus cluster drain b"), "\(refusal)")
     a.service?.stop()

@@ -75,6 +75,31 @@ struct DatabaseStoreTests {
     #expect(again.contains("copied to another store"), "\(again)")
   }
 
+  @Test("A database that went back in time is refused, and accepted with the loss of its tokens")
+  func olderDatabase() throws {
+    let installation = try Installation()
+    let options = ["--store", address, "--single-database"]
+    try installation.start(options)
+    let device = try installation.device("phone")
+    let token = try device.connect()
+    device.disconnect()
+    try installation.send(1, to: token, lifetimeSeconds: 3600)
+    // How far the database is, is noted about once a second.
+    sleep(2)
+    installation.service?.stop()
+    let path = try #require(address.split(separator: "?").first)
+    let database = try #require(path.split(separator: "/").last)
+    try PostgresServer.shared.sql("UPDATE apus.lane SET n = 0", in: String(database))
+    let refusal = try installation.run(["serve", "--single-database"], expecting: 4)
+    #expect(refusal.contains("lacks writes that it had acknowledged"), "\(refusal)")
+    #expect(refusal.contains("apus store --accept-loss"), "\(refusal)")
+    let accepted = try installation.run(["store", "--accept-loss", "--single-database"])
+    #expect(accepted.contains("1 device token ended"), "\(accepted)")
+    try installation.start(["--single-database"])
+    #expect(try device.connect() != token)
+    #expect(throws: Trouble.self) { try installation.send(2, to: token) }
+  }
+
   @Test("Neither a store of one's own nor a database of another directory is put aside silently")
   func mismatches() throws {
     let first = try Installation()

@@ -4,10 +4,8 @@ package import ApusModel
 package enum ApusOptions {
   private static let working = [
     Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .cluster,
-    .backup,
-    .restore, .check, .admin, .webhook, .status, .send, .job, .channel, .relay, .listen, .log,
-    .token,
-    .doctor, .feedback,
+    .backup, .restore, .check, .admin, .webhook, .status, .send, .job, .channel, .relay, .listen,
+    .log, .token, .doctor, .feedback,
   ]
   /// The commands that act as a provider.
   private static let providers = [Verb.send, .token, .doctor]
@@ -338,9 +336,9 @@ package enum ApusOptions {
   package static let all: [OptionDescription] =
     [
       token.description, channel.description, topic.description, alert.description,
-      title.description,
-      subtitle.description, badge.description, sound.description, contentAvailable.description,
-      payload.description, payloadFile.description, pushType.description, priority.description,
+      title.description, subtitle.description, badge.description, sound.description,
+      contentAvailable.description, payload.description, payloadFile.description,
+      pushType.description, priority.description,
       expiration.description, collapseID.description, id.description,
     ] + SendOptions.all + GroupOptions.descriptions + ChannelOptions.descriptions + TokenOptions.all
     + DeviceOptions.all + [
@@ -385,8 +383,7 @@ package enum ApusOptions {
       LogOptions.export.description,
       LogOptions.by.description,
     ] + ClusterOptions.descriptions + DevOptions.all + FeedbackOptions.all + TrustOptions.all
-    + UpstreamOptions.all
-    + [UpstreamOptions.examined.description]
+    + UpstreamOptions.all + [UpstreamOptions.examined.description]
     + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,

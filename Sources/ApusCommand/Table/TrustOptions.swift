@@ -39,11 +39,11 @@ package enum TrustOptions {
   package static let acceptLoss = Option(
     "--accept-loss", .flag, in: [Verb.store], group: .change, scope: .flagOnly,
     help:
-      "Continue without what cannot be read; copies of the damaged files are kept beside the store."
+      "Continue without what cannot be read, of which copies are kept; or with a database that lost what it had."
   )
 
   package static let keepsTokens = Option(
-    "--keep-tokens", .flag, in: [Verb.restore], group: .change, scope: .flagOnly,
+    "--keep-tokens", .flag, in: [Verb.restore, .store], group: .change, scope: .flagOnly,
     help:
       "Keep the device tokens of the backup. Those that died since are accepted again; those issued since are dead."
   )

@@ -105,6 +105,11 @@ extension Verb {
       next start makes a new one: devices then ask for new tokens, and providers get 410 for the old ones.
       """,
       """
+      A service refuses a database that lacks writes that it had acknowledged, as after a restore or the promotion of \
+      a standby that was behind. Bring the right one back, or continue with what it has: --accept-loss ends all device \
+      tokens, because it is unknown which died or were issued since (--keep-tokens keeps them).
+      """,
+      """
       `copy FROM TO` moves everything that the service stores between the store in the data directory, which is called \
       `embedded`, and a PostgreSQL database, in either direction. It compares what it has copied, and only then does \
       the data directory use TO. FROM is kept, and no service uses it again. `schema` prints the tables and \

@@ -32,6 +32,8 @@ extension DataDirectory {
   /// Marks that this directory has had a store. Without it, an unmounted volume would look like a new service, and
   /// providers would be told that all their device tokens are dead.
   var storeMark: String { "\(path)/store.made" }
+  /// How far the database was when this directory's service last saw it.
+  package var progressFile: String { "\(path)/store.seen" }
   private var addressFile: String { "\(path)/store.url" }
   /// The journals of a service whose store is a database.
   package var journalPath: String { "\(path)/journal" }
@@ -63,7 +65,7 @@ extension DataDirectory {
   }
 
   /// The id of the database that has the directory's rows, in hexadecimal; nil if none does.
-  private func markedDatabase() throws -> String? {
+  func markedDatabase() throws -> String? {
     guard Files.exists(storeMark) else { return nil }
     let text = try Files.readText(storeMark)
     guard text.hasPrefix(Self.databaseMark) else { return nil }
@@ -105,10 +107,15 @@ extension DataDirectory {
       throw DirectoryProblem(
         "\(path) has a store of its own: copy it with `apus store copy`, or name another directory")
     }
+    var options = options
+    let progress = ProgressFile(path: progressFile)
+    let marked = try markedDatabase()
+    if options.beginsEraAfter == nil { options.seen = marked.flatMap(progress.read) }
+    options.onProgress = { id, found in progress.write(found, of: Self.text(id)) }
     let store = try PostgresStore(address, options)
     do {
       let id = Self.text(store.databaseID)
-      if let marked = try markedDatabase() {
+      if let marked {
         guard marked == id else {
           throw DirectoryProblem(
             "\(address) is not the database with the rows of \(path): name that one, or restore a backup of it"

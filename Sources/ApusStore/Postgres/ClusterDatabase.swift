@@ -116,7 +116,8 @@ package final class ClusterDatabase {
         ? nil
         : ClusterOrders(
           isDraining: rows.integer(0, 0) != 0, filesVersion: rows.integer(0, 1),
-          standbyCount: Int(rows.integer(0, 2)))
+          standbyCount: Int(rows.integer(0, 4)),
+          progress: DatabaseProgress(era: rows.integer(0, 2), group: rows.integer(0, 3)))
     }
   }
 

@@ -1,3 +1,5 @@
+import ApusModel
+
 /// The row of a lease.
 struct PostgresLease: Sendable, Equatable {
   var incarnation: Int64
@@ -9,6 +11,9 @@ struct PostgresLease: Sendable, Equatable {
 
 /// Decides whether the holder of a lease lives, from looking at its row now and then, by one's own clock: after a
 /// failover the database's is another one.
+///
+/// Only observed time counts, between looks that are at most `Limits.leasePollGapMilliseconds` apart: while the
+/// database did not answer, or this process was stopped, the holder may have been kept from renewing as well.
 struct LeaseVigil: Sendable {
   enum Finding: Sendable, Equatable {
     case free
@@ -19,8 +24,10 @@ struct LeaseVigil: Sendable {
   /// For so long the counter of a process that is gone must stand still.
   private let stillMilliseconds: Int64
   private var last: PostgresLease?
-  private var sinceMilliseconds: Int64 = 0
+  private var lookedMilliseconds: Int64?
   private var changes = 0
+  /// For how long the lease was seen as it is.
+  private(set) var observedMilliseconds: Int64 = 0
 
   /// A killed process can leave a renewal that waits for a standby and takes effect later, on each of two connections.
   private static let changesOfDead = 2
@@ -28,17 +35,17 @@ struct LeaseVigil: Sendable {
   init(stillMilliseconds: Int64) { self.stillMilliseconds = stillMilliseconds }
 
   mutating func see(_ lease: PostgresLease?, nowMilliseconds now: Int64) -> Finding {
+    let elapsed = lookedMilliseconds.map { now - $0 } ?? 0
+    lookedMilliseconds = now
     guard let lease, !lease.isReleased else { return .free }
     if lease != last {
       if last != nil { changes += 1 }
-      (last, sinceMilliseconds) = (lease, now)
+      (last, observedMilliseconds) = (lease, 0)
       return changes > Self.changesOfDead ? .alive : .unknown
     }
-    return now - sinceMilliseconds >= stillMilliseconds ? .free : .unknown
+    if elapsed <= Int64(Limits.leasePollGapMilliseconds) { observedMilliseconds += elapsed }
+    return observedMilliseconds >= stillMilliseconds ? .free : .unknown
   }
-
-  /// For how long the lease has looked as it does now.
-  func stillMilliseconds(nowMilliseconds now: Int64) -> Int64 { now - sinceMilliseconds }
 
   /// Begins anew: the holder was found alive, and may die later.
   mutating func restart() { self = LeaseVigil(stillMilliseconds: stillMilliseconds) }

@@ -1,3 +1,4 @@
+import ApusModel
 import ApusThread
 
 /// What the keeper thread does: it renews the lease, replaces lost connections of readers, and searches for expired
@@ -32,12 +33,16 @@ final class PostgresKeeper: @unchecked Sendable {
     state.wait { $0.isFinished ? .found(()) : .wait(untilMilliseconds: nil) }
   }
 
-  func run(_ reading: PostgresReading, _ expiries: ExpirySearch) {
+  /// - Parameter progress: How far the database is known to be.
+  func run(
+    _ reading: PostgresReading, _ expiries: ExpirySearch, progress: () -> DatabaseProgress
+  ) {
     var renewal = Deadline.after(milliseconds: 0)
     while !isStopping(by: renewal) {
       if renewal.isPast {
         renewal = .after(milliseconds: options.renewMilliseconds)
         renew()
+        options.onProgress(tenure.databaseID, progress())
         expiries.search(reading, rows: options.expirySearchRows)
       }
       do throws(PostgresFault) { try reading.readers.replenish() } catch {

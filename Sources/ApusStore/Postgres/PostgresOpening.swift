@@ -7,6 +7,8 @@ struct PostgresTenure: Sendable {
   let incarnation: Int64
   /// That of the process before.
   let predecessor: Int64
+  /// How far the database was at that time.
+  let progress: DatabaseProgress
   /// The database's id: 16 bytes, made with its tables.
   let databaseID: [UInt8]
 
@@ -71,7 +73,7 @@ struct PostgresOpening {
       guard let incarnation else { continue }
       return PostgresTenure(
         node: options.node, incarnation: incarnation, predecessor: seen?.incarnation ?? 0,
-        databaseID: databaseID)
+        progress: try progress(connection), databaseID: databaseID)
     }
   }
 
@@ -98,6 +100,29 @@ struct PostgresOpening {
     let service = try requireTables(connection)
     if service.version < Self.version { try migrateTables(connection) }
     return service.id
+  }
+
+  /// How far the database is, now that no earlier process writes any more.
+  private func progress(_ connection: PostgresConnection) throws(StoreError) -> DatabaseProgress {
+    let (statement, values) =
+      options.beginsEraAfter.map { (PostgresStatements.Statement.eraRaise, [$0.era]) }
+      ?? (.era, [])
+    let found = try attempt { () throws(PostgresFault) in
+      var parameters = PostgresValues()
+      for value in values { parameters.append(.integer(value)) }
+      let era = try connection.ask(
+        statement, parameters, withinMilliseconds: Self.statementMilliseconds
+      ) { $0.integer(0, 0) }
+      let group = try connection.ask(
+        .holder, PostgresValues(.shortInteger(Self.lane)),
+        withinMilliseconds: Self.statementMilliseconds
+      ) { $0.integer(0, 2) }
+      return DatabaseProgress(era: era, group: group)
+    }
+    if let seen = options.seen, found < seen {
+      throw .wentBack(place: address.description, expected: seen, found: found)
+    }
+    return found
   }
 
   private func connect(_ name: String) throws(PostgresFault) -> PostgresConnection {
@@ -280,8 +305,9 @@ struct PostgresOpening {
     _ lease: PostgresLease?, _ vigil: LeaseVigil, _ connection: PostgresConnection
   ) throws(StoreError) -> Bool {
     let holder = lease?.holder ?? options.node
-    let still = vigil.stillMilliseconds(nowMilliseconds: monotonicMilliseconds())
-    guard holder == options.node || still >= options.absenceMilliseconds else { return false }
+    guard
+      holder == options.node || vigil.observedMilliseconds >= options.absenceMilliseconds
+    else { return false }
     let name = PostgresTenure.connectionName(holder, lease?.incarnation ?? 0)
     return try attempt { () throws(PostgresFault) in
       try connection.ask(

@@ -9,6 +9,13 @@ package struct PostgresOptions: Sendable {
   /// Whether a database without a synchronous standby is good enough. What was accepted can then be lost with its
   /// machine.
   package var allowsSingleServer = false
+  /// How far the database was when it was last seen: one that is not as far went back in time, and is refused. Nil if
+  /// that is not known, or accepted.
+  package var seen: DatabaseProgress?
+  /// Accepts a database that went back: it is in a later era than `seen` from then on.
+  package var beginsEraAfter: DatabaseProgress?
+  /// Called about once a second with the database's id, and how far it is.
+  package var onProgress: @Sendable ([UInt8], DatabaseProgress) -> Void = { _, _ in }
   /// Milliseconds for which groups wait for a database that does not answer, before they are refused.
   package var holdMilliseconds: Int64 = 5000
   /// Milliseconds for which the opening waits for a database that is not reached, as during a failover.

@@ -17,7 +17,8 @@ package struct PostgresStatements: Sendable {
   enum Statement: String, Sendable {
     case server, service, connections, lease, incarnation, claim, renew, release, lane
     case disconnect, session, moved, holder, fence, put, delete, get, scan, mailboxes, expired
-    case nodes, directory, invitation
+    case nodes, directory, invitation, era
+    case eraRaise = "era-raise"
     case nodeAdd = "node-add"
     case nodeRemove = "node-remove"
     case nodeDrain = "node-drain"

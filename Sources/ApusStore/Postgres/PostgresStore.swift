@@ -34,6 +34,8 @@ package final class PostgresStore: DurableStore {
   /// The number of this start among all that have used the database, and that of the process before.
   package var incarnation: Int64 { core.tenure.incarnation }
   package var predecessor: Int64 { core.tenure.predecessor }
+  /// How far the database was when it was opened.
+  package var progress: DatabaseProgress { core.tenure.progress }
 
   /// Marks the rows as copied to another store: no service opens them any more.
   package func markMoved() throws(StoreError) {
@@ -97,6 +99,8 @@ private final class PostgresCore: @unchecked Sendable {
   private let address: PostgresAddress
   private let options: PostgresOptions
   private let takesWrites = Atomic(true)
+  /// The number of the last group that is known to be committed.
+  private let written: WrittenGroup
   private let lastFault = Mutex<StoreError?>(nil)
   private let keeper: PostgresKeeper
   /// The commit thread's.
@@ -114,6 +118,7 @@ private final class PostgresCore: @unchecked Sendable {
     writer = PostgresWriter(address, tenure, options)
     let keeper = PostgresKeeper(address, tenure, options)
     self.keeper = keeper
+    written = WrittenGroup(tenure.progress.group)
     reading = PostgresReading(
       PostgresReaders(address, name: "\(tenure.connectionName)/r", options) { keeper.ask() },
       address, options)
@@ -135,7 +140,12 @@ private final class PostgresCore: @unchecked Sendable {
 
   // MARK: The keeper thread
 
-  func keep() { keeper.run(reading, expiries) }
+  func keep() {
+    let era = tenure.progress.era
+    keeper.run(reading, expiries) { [written] in
+      DatabaseProgress(era: era, group: written.number.load(ordering: .relaxed))
+    }
+  }
 
   // MARK: The commit thread
 
@@ -181,7 +191,9 @@ private final class PostgresCore: @unchecked Sendable {
 
   private func failure(of outcome: PostgresWriter.Outcome) -> Failure? {
     switch outcome {
-    case .committed: return nil
+    case .committed:
+      written.number.store(writer.committed, ordering: .relaxed)
+      return nil
     case .refused(let fault): return Failure(told: .unavailable, reason: database(fault))
     case .inDoubt(let fault): return Failure(told: database(fault), reason: database(fault))
     case .lost(let loss):
@@ -197,7 +209,10 @@ private final class PostgresCore: @unchecked Sendable {
     switch loss {
     case .takenOver(let holder): .takenOver(place: address.description, holder: holder)
     case .wentBack(let expected, let found):
-      .wentBack(place: address.description, expected: expected, found: found)
+      .wentBack(
+        place: address.description,
+        expected: DatabaseProgress(era: tenure.progress.era, group: expected),
+        found: DatabaseProgress(era: tenure.progress.era, group: found))
     }
   }
 
@@ -230,4 +245,11 @@ private final class PostgresCore: @unchecked Sendable {
       of: writer.write(
         empty.bytes.span, count: 0, until: .after(milliseconds: options.answerMilliseconds)))
   }
+}
+
+/// The number of a group, for the commit thread and the keeper.
+private final class WrittenGroup: Sendable {
+  let number: Atomic<Int64>
+
+  init(_ number: Int64) { self.number = Atomic(number) }
 }

@@ -13,7 +13,7 @@ final class PostgresWriter {
   private var connection: PostgresConnection?
   private var session: Int64 = 0
   /// The number of the last group that is known to be committed.
-  private var committed: Int64 = 0
+  private(set) var committed: Int64 = 0
   /// Whether the group after it may be committed as well.
   private var isInDoubt = false
   private var isFirst = true

@@ -52,6 +52,8 @@ CREATE TABLE apus.lane (
 --@ schema-2
 -- The one lease is that of the service, and `holder` is the node that has it.
 ALTER TABLE apus.lease ADD COLUMN holder text NOT NULL DEFAULT 'apus';
+-- Grows when an operator accepts a database that went back in time.
+ALTER TABLE apus.service ADD COLUMN era bigint NOT NULL DEFAULT 0;
 -- The nodes of a cluster. Only what `seen` and `state` say is for people alone; nothing is decided by a clock.
 CREATE TABLE apus.node (
   name text PRIMARY KEY,
@@ -103,6 +105,12 @@ SELECT 1 FROM pg_class WHERE oid = to_regclass('apus.service');
 
 --@ service
 SELECT version, id, moved FROM apus.service;
+
+--@ era
+SELECT era FROM apus.service;
+
+--@ era-raise
+UPDATE apus.service SET era = greatest(era, $1::bigint) + 1 RETURNING era;
 
 --@ schema-lock
 -- One process at a time makes or changes the tables.
@@ -157,7 +165,7 @@ UPDATE apus.lane SET session = session + 1 WHERE id = $1::integer AND incarnatio
 UPDATE apus.service SET moved = true RETURNING 1;
 
 --@ holder
-SELECT node, incarnation FROM apus.lane WHERE id = $1::integer;
+SELECT node, incarnation, n FROM apus.lane WHERE id = $1::integer;
 
 --@ fence
 -- The first statement of each group. If its row is not there the division fails, and the whole group with it.
@@ -220,7 +228,8 @@ UPDATE apus.node SET draining = $2::boolean WHERE name = $1::text RETURNING 1;
 --@ node-sign
 -- A sign of life. Finds out what is asked of the node, and whether shared files changed.
 UPDATE apus.node SET state = $2::text, version = $3::text, seen = clock_timestamp() WHERE name = $1::text
-  RETURNING draining, (SELECT version FROM apus.directory),
+  RETURNING draining, (SELECT version FROM apus.directory), (SELECT era FROM apus.service),
+    (SELECT n FROM apus.lane WHERE id = 0),
     (SELECT count(*) FROM apus.node AS other WHERE other.name <> $1::text AND other.state = 'standby' AND NOT other.draining
       AND other.seen > clock_timestamp() - interval '3 seconds');
 

@@ -10,7 +10,10 @@ struct StatusCommand {
   init(_ invocation: Invocation) { self.invocation = invocation }
 
   func run() throws(CommandFailure) {
-    let status = try service().ask("GET", ["status"])
+    let status: JSONValue
+    do throws(CommandFailure) { status = try service().ask("GET", ["status"]) } catch {
+      throw ofNode(error)
+    }
     let isReady = status["ready"]?.bool == true
     if invocation.isOn(ApusOptions.json) {
       Output.json(status)
@@ -24,6 +27,15 @@ struct StatusCommand {
       failure.report = .members(["ready": .bool(false)])
       throw failure
     }
+  }
+
+  /// A node that stands by cannot be asked.
+  private func ofNode(_ failure: CommandFailure) -> CommandFailure {
+    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    guard failure.code == .unavailable, directory.isInCluster else { return failure }
+    var failure = failure
+    failure.remedy = "Only the node that serves answers: `apus cluster nodes` shows which."
+    return failure
   }
 
   private func service() throws(CommandFailure) -> AdminRemote {

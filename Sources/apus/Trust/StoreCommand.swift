@@ -26,6 +26,7 @@ struct StoreCommand {
         remedy: "Use `copy FROM TO`, `schema`, or none.")
     }
     guard invocation.isOn(TrustOptions.acceptLoss) else { return try check() }
+    guard !user.directory.isInDatabase else { return try acceptOlderDatabase() }
     let repair = try user.attempt {
       try user.directory.acceptLoss(nowSeconds: Process.nowSeconds)
     }
@@ -42,6 +43,22 @@ struct StoreCommand {
         "messages": .array(repair.messages.map { .string($0) }),
       ],
       text: text
+    ).print(invocation)
+  }
+
+  private func acceptOlderDatabase() throws(CommandFailure) {
+    let ended = try user.attempt {
+      try user.directory.acceptOlderDatabase(
+        keepsTokens: invocation.isOn(TrustOptions.keepsTokens),
+        allowsSingleServer: invocation.isOn(StoreOptions.singleDatabase),
+        step: .random(in: 256..<1280), nowSeconds: Process.nowSeconds)
+    }
+    user.record(.storeLossAccepted, "database")
+    Report(
+      fields: ["ended_tokens": .integer(Int64(ended))],
+      text:
+        "Accepted what the database has. \(counted(ended, "device token")) ended: apps get new ones when they "
+        + "register.\n"
     ).print(invocation)
   }
 
