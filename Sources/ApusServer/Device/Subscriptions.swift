@@ -47,7 +47,7 @@ final class Subscriptions {
   private var known: [UInt32: Known] = [:]
   private var walks = FIFO<SubscriptionTable.Walk>()
 
-  /// Entries that a walk looks at before another has its turn.
+  /// Devices that a walk visits before another has its turn.
   private static let walkEntries = 16
 
   init(_ context: WorkerContext) {
@@ -64,7 +64,7 @@ final class Subscriptions {
     case .deleted(let number):
       shareDelivered(number)
       rows.counter.remove(number)
-      _ = table.removeAll(in: number)
+      table.removeAll(in: number)
       known[number] = nil
     }
   }
@@ -114,11 +114,7 @@ final class Subscriptions {
       left -= turn
       var isOver = false
       while turn > 0, !isOver {
-        switch table.next(&walk) {
-        case .due(let slot): visit(slot)
-        case .passed: break
-        case .end: isOver = true
-        }
+        if let slot = table.next(&walk) { visit(slot) } else { isOver = true }
         turn -= 1
       }
       if isOver { finish(walk) } else { walks.append(walk) }
@@ -126,7 +122,6 @@ final class Subscriptions {
   }
 
   private func finish(_ walk: SubscriptionTable.Walk) {
-    table.stop(walk)
     guard known[walk.channel] != nil else { return }
     known[walk.channel]?.isWalked = false
     if known[walk.channel]?.isWalkedAgain == true {
