@@ -46,6 +46,8 @@ final class Subscriptions {
   private var table = SubscriptionTable()
   private var known: [UInt32: Known] = [:]
   private var walks = FIFO<SubscriptionTable.Walk>()
+  /// Whether a device has answered for a broadcast in this turn.
+  private var hasAnswers = false
 
   /// Devices that a walk visits before another has its turn.
   private static let walkEntries = 16
@@ -105,6 +107,12 @@ final class Subscriptions {
   // MARK: Turns
 
   var hasWalks: Bool { !walks.isEmpty }
+
+  /// Called at a turn's end: whether broadcasts are under way, or devices answered for one in this turn.
+  func takeActivity() -> Bool {
+    defer { hasAnswers = false }
+    return hasAnswers || hasWalks
+  }
 
   /// Goes on with the walks, and calls `visit` with the slot of each device that has something to be sent.
   func step(_ visit: (Int32) -> Void) {
@@ -301,6 +309,7 @@ final class Subscriptions {
 
   /// A device answered for a broadcast; `isDelivered` unless it refused it.
   func acknowledge(_ sent: Sent, slot: Int32, isDelivered: Bool) {
+    hasAnswers = true
     guard known[sent.number] != nil else { return }
     if known[sent.number]?.channel.storage == .newest {
       table.noteUnsaved(sent.number, of: slot)
