@@ -20,7 +20,9 @@ Rows:
               the same without broadcasts. It is measured from the due time to the receipt; these devices and their
               provider preempt the subscribers, who share their processor (as root). Goal: 2.
   memory      The service's user memory for each of three subscriptions of every device: devices that have subscribed,
-              connected after a restart of the service and quiet for 25 seconds, minus the same without subscriptions.
+              connected after a restart of the service and quiet for 25 seconds, minus the same where only 200 of them
+              have subscribed. Those 200 bring the program's code for channels into memory, which counts as private, and
+              what the service allocates once. Goal: 16 bytes.
 """
 
 import copy
@@ -38,7 +40,7 @@ from harness import LOAD_CPU, TOPIC, Process, check, output_of, say
 from mosquitto import Mosquitto, told
 from rows import Row, Suite
 
-BROKER_GOAL, NOTIFICATION_GOAL, NEIGHBOURS_GOAL = 0.3, 0.6, 2
+BROKER_GOAL, NOTIFICATION_GOAL, NEIGHBOURS_GOAL, SUBSCRIPTION_GOAL = 0.3, 0.6, 2, 16
 BYTES = latency.BYTES
 NEIGHBOURS_RATE = 1000
 SUBSCRIPTIONS = 3
@@ -223,10 +225,18 @@ class Broadcast(harness.Bench):
         say(f"\nmemory: {options.subscribers:,} devices with {SUBSCRIPTIONS} subscriptions each")
         crowd = Crowd(self, "memory")
 
-        def restarted(*extra):
-            """What the service takes after a restart, when the devices that registered before it are back and quiet."""
+        few = min(idle.FEW, options.subscribers // 2)
+
+        def restarted(subscribers):
+            """What the service takes after a restart, when the devices that registered before it are back and quiet;
+            the first `subscribers` of them are subscribed."""
             crowd.start()
-            crowd.start_fleet("--exit-after-registration", "--live-activities", *extra)
+            for first, devices, extra in [(0, subscribers, [f"--channel={channel}" for channel in channels]),
+                                          (subscribers, options.subscribers - subscribers, [])]:
+                if devices:
+                    crowd.options.devices = devices
+                    crowd.start_fleet("--first", first, "--exit-after-registration", "--live-activities", *extra)
+            crowd.options.devices = options.subscribers
             crowd.server.stop()
             crowd.start()
             crowd.connect("--live-activities")
@@ -234,7 +244,7 @@ class Broadcast(harness.Bench):
             reading = idle.Reading([crowd.server]).user
             found = sum(one["subscriptions"] for one in delivery.Administration(crowd.data).ask(
                 "GET", "/v1/channels")["channels"])
-            check(found == len(extra) * options.subscribers, f"{found:,} subscriptions")
+            check(found == SUBSCRIPTIONS * subscribers, f"{found:,} subscriptions")
             crowd.fleet.stop()
             crowd.server.stop()
             return reading
@@ -242,13 +252,13 @@ class Broadcast(harness.Bench):
         crowd.start()
         channels = crowd.make_channels(SUBSCRIPTIONS)
         crowd.server.stop()
-        without = restarted()
-        with_them = restarted(*(f"--channel={channel}" for channel in channels))
-        each = (with_them - without) / options.subscribers / SUBSCRIPTIONS
-        say(f"  without {without / 2**20:.1f} MB, with {with_them / 2**20:.1f} MB: {each:.0f} bytes a subscription")
+        before, after = restarted(few), restarted(options.subscribers)
+        each = (after - before) / (options.subscribers - few) / SUBSCRIPTIONS
+        say(f"  {before / 2**20:.1f} MB with {few:,} subscribed devices, {after / 2**20:.1f} MB with all: "
+            f"{each:.1f} bytes a subscription")
         self.results.append(Row(
-            "broadcast.memory", "bytes/subscription", each,
-            note=f"{SUBSCRIPTIONS} of each of {options.subscribers:,} devices: {(with_them - without) / 2**20:.1f} MB"))
+            "broadcast.memory", "bytes/subscription", each, goal=SUBSCRIPTION_GOAL,
+            note=f"{SUBSCRIPTIONS} of each of {options.subscribers:,} devices: {(after - before) / 2**20:.1f} MB"))
 
 
 def arguments(parser):

@@ -1,8 +1,8 @@
 import CUV
 import Glibc
 
-/// One epoll descriptor with room for the events of a turn, and a descriptor by which other threads wake the loop.
-/// Level-triggered.
+/// One epoll descriptor with room for the events of a turn, and, where other threads wake the loop by it, a descriptor
+/// for that. Level-triggered.
 @safe
 struct Epoll: ~Copyable {
   /// Events taken in one turn. The kernel reports in rotation, so the remaining ones come first in the next turn.
@@ -14,7 +14,7 @@ struct Epoll: ~Copyable {
   /// -1 once closed.
   private(set) var descriptor: Int32
   /// An eventfd that is always readable and is watched edge-triggered: nothing reads it, so a wake-up is one call. -1
-  /// once closed.
+  /// once closed, and if it wakes nobody.
   ///
   /// It replaces `uv_async_t`: in libuv 1.44 the woken loop waits until the waking thread has left `uv_async_send()`.
   /// If both share a processor, it waits until the other thread is scheduled again.
@@ -22,12 +22,16 @@ struct Epoll: ~Copyable {
   private let events: UnsafeMutablePointer<epoll_event>
 
   /// Stops the program if the process has no descriptor left.
-  init() {
+  ///
+  /// - Parameter wakes: Whether `wake` is called.
+  init(wakes: Bool) {
     descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
     check(descriptor < 0 ? -errno : 0, "epoll_create1")
+    unsafe events = .allocate(capacity: Self.eventsPerTurn)
+    wakeDescriptor = -1
+    guard wakes else { return }
     wakeDescriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     check(wakeDescriptor < 0 ? -errno : 0, "eventfd")
-    unsafe events = .allocate(capacity: Self.eventsPerTurn)
     let code = cuv_epoll_control(
       descriptor, EPOLL_CTL_ADD, wakeDescriptor, EPOLLIN.rawValue | EPOLLET.rawValue, Self.wakeKey)
     check(code == 0 ? 0 : -errno, "epoll_ctl")
@@ -52,7 +56,7 @@ struct Epoll: ~Copyable {
   mutating func close() {
     guard descriptor >= 0 else { return }
     Glibc.close(descriptor)
-    Glibc.close(wakeDescriptor)
+    if wakeDescriptor >= 0 { Glibc.close(wakeDescriptor) }
     (descriptor, wakeDescriptor) = (-1, -1)
   }
 
@@ -81,9 +85,10 @@ struct Epoll: ~Copyable {
     _ = cuv_epoll_control(descriptor, EPOLL_CTL_DEL, other, 0, 0)
   }
 
-  /// Fetches the ready events; returns their number.
-  func fetch() -> Int {
-    Int(max(0, unsafe epoll_wait(descriptor, events, Int32(Self.eventsPerTurn), 0)))
+  /// Fetches ready events, at most `limit` and at most `eventsPerTurn`; returns their number.
+  func fetch(limit: Int) -> Int {
+    let most = Int32(max(1, min(limit, Self.eventsPerTurn)))
+    return Int(max(0, unsafe epoll_wait(descriptor, events, most, 0)))
   }
 
   /// An event of the last `fetch()`.

@@ -30,6 +30,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   private let turn: UnsafeMutablePointer<uv_prepare_t>
   private let again: UnsafeMutablePointer<uv_idle_t>
   private let watch: UnsafeMutablePointer<uv_poll_t>
+  private let watchFirst: UnsafeMutablePointer<uv_poll_t>
   private var isGoingAgain = false
 
   /// Replaces libuv on a simulated loop; nil otherwise.
@@ -39,9 +40,17 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Confined, like everything below.
   let sockets = SocketTable()
-  /// Watches all sockets; libuv watches only this descriptor, because a watcher of its own per socket would take 200
-  /// bytes.
+  /// Watches the sockets; libuv watches only this descriptor and the next, because a watcher of its own per socket
+  /// would take 200 bytes.
   private(set) var epoll: Epoll
+  /// Watches the sockets that go first. The kernel reports what is ready in the order in which it became so: in one
+  /// epoll they would wait behind thousands of others.
+  private(set) var firstEpoll: Epoll
+  /// The most sockets that are told of their readiness in a turn, besides those that go first; what is above 128 has no
+  /// effect. The others have their turn next. Confined.
+  package var socketsPerTurn = Int.max
+  /// Whether the sockets had their turn since the last turn's end.
+  var hasServedSockets = false
   /// Handles events of dormant sockets. Weakly referenced.
   package weak var dormantSocketHandler: (any DormantSocketHandler)?
 
@@ -67,23 +76,27 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// - Parameter name: The thread's name; Linux keeps 15 bytes of it.
   ///
-  /// Stops the program if the process has no descriptors left for the loop (it takes six).
+  /// Stops the program if the process has no descriptors left for the loop (it takes seven).
   package init(name: String) {
     self.name = name
     simulation = nil
-    epoll = Epoll()
+    epoll = Epoll(wakes: true)
+    firstEpoll = Epoll(wakes: false)
     unsafe uv = .allocate(capacity: 1)
     unsafe turn = .allocate(capacity: 1)
     unsafe again = .allocate(capacity: 1)
     unsafe watch = .allocate(capacity: 1)
+    unsafe watchFirst = .allocate(capacity: 1)
     check(unsafe uv_loop_init(uv), "uv_loop_init")
     unsafe uv.pointee.data = Unmanaged.passUnretained(self).toOpaque()
     unsafe uv_prepare_init(uv, turn)
     unsafe uv_idle_init(uv, again)
     check(unsafe uv_prepare_start(turn, endTurn), "uv_prepare_start")
     check(unsafe uv_poll_init(uv, watch, epoll.descriptor), "uv_poll_init")
-    check(
-      unsafe uv_poll_start(watch, Int32(UV_READABLE.rawValue), socketsReady), "uv_poll_start")
+    check(unsafe uv_poll_init(uv, watchFirst, firstEpoll.descriptor), "uv_poll_init")
+    let readable = Int32(UV_READABLE.rawValue)
+    check(unsafe uv_poll_start(watch, readable, socketsReady), "uv_poll_start")
+    check(unsafe uv_poll_start(watchFirst, readable, socketsReady), "uv_poll_start")
   }
 
   /// A loop without a thread: the owner of `system` calls `takeTurn()`. It is never started, so what belongs to it may
@@ -92,10 +105,12 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     self.name = name
     simulation = LoopSimulation(system)
     epoll = .none()
+    firstEpoll = .none()
     unsafe uv = .allocate(capacity: 1)
     unsafe turn = .allocate(capacity: 1)
     unsafe again = .allocate(capacity: 1)
     unsafe watch = .allocate(capacity: 1)
+    unsafe watchFirst = .allocate(capacity: 1)
   }
 
   deinit {
@@ -111,6 +126,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     unsafe turn.deallocate()
     unsafe again.deallocate()
     unsafe watch.deallocate()
+    unsafe watchFirst.deallocate()
     unsafe uv.deallocate()
   }
 
@@ -177,6 +193,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     unsafe uv_unref(Handles.base(turn))
     unsafe uv_unref(Handles.base(again))
     unsafe uv_unref(Handles.base(watch))
+    unsafe uv_unref(Handles.base(watchFirst))
     unsafe uv_run(uv, UV_RUN_DEFAULT)
 
     queue.withLock { $0.phase = .closing }
@@ -191,9 +208,11 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     unsafe uv_close(Handles.base(turn), nil)
     unsafe uv_close(Handles.base(again), nil)
     unsafe uv_close(Handles.base(watch), nil)
+    unsafe uv_close(Handles.base(watchFirst), nil)
     unsafe uv_run(uv, UV_RUN_DEFAULT)
     check(unsafe uv_loop_close(uv), "uv_loop_close")
     epoll.close()
+    firstEpoll.close()
   }
 
   // MARK: Time
@@ -244,6 +263,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Called between the callbacks of a turn and the loop's sleep.
   fileprivate func turnEnds() {
+    hasServedSockets = false
     let sawEmpty = drain(limit: Self.workPerTurn)
     onTurnEnd?()
     let mustGoAgain = !sawEmpty || hasLocalWork

@@ -37,8 +37,13 @@ package final class Socket {
   /// `setInterest`.
   ///
   /// On failure, and on a stopped loop, the descriptor is closed.
-  package init(adopting descriptor: Int32, loop: EventLoop) throws(SocketError) {
-    slot = try loop.adopt(descriptor)
+  ///
+  /// - Parameter goesFirst: Whether its readiness is reported before that of the loop's other sockets, which may be
+  ///   many (`EventLoop.socketsPerTurn`). A simulated loop makes no difference.
+  package init(
+    adopting descriptor: Int32, loop: EventLoop, goesFirst: Bool = false
+  ) throws(SocketError) {
+    slot = try loop.adopt(descriptor, goesFirst: goesFirst)
     self.loop = loop
   }
 

@@ -29,7 +29,7 @@ final class SocketTable {
     var owner: Owner
     /// -1: the slot is free.
     var descriptor: Int32
-    /// Two bits of interest, two bits armed, and the generation.
+    /// Two bits of interest, two bits armed, whether it goes first, and the generation.
     private var state: UInt32 = 0
 
     init() {
@@ -49,8 +49,14 @@ final class SocketTable {
       set { state = state & ~12 | newValue << 2 }
     }
 
+    /// Whether `EventLoop.firstEpoll` watches it.
+    var goesFirst: Bool {
+      get { state & 16 != 0 }
+      set { state = newValue ? state | 16 : state & ~16 }
+    }
+
     /// Counts the occupants of the slot: an event of a socket closed within the same turn is ignored.
-    var generation: UInt32 { state >> 4 }
+    var generation: UInt32 { state >> 5 }
 
     /// What should be watched: nothing without a handler, because the events would not stop.
     var wanted: UInt32 {
@@ -64,7 +70,7 @@ final class SocketTable {
     mutating func becomeFree(before next: Int32) {
       owner = .free(next)
       descriptor = -1
-      state = (state & ~15) &+ 16
+      state = (state & ~31) &+ 32
     }
   }
 

@@ -5,7 +5,7 @@ extension EventLoop {
   /// Starts watching a descriptor, which is closed on failure.
   ///
   /// It watches for reading, which most owners ask for next. Events before that are not reported.
-  func adopt(_ descriptor: Int32) throws(SocketError) -> Int32 {
+  func adopt(_ descriptor: Int32, goesFirst: Bool) throws(SocketError) -> Int32 {
     preconditionConfined()
     guard takesHandles else {
       Glibc.close(descriptor)
@@ -17,7 +17,12 @@ extension EventLoop {
       simulation.system.adopted(descriptor, by: self)
       return slot
     }
-    let code = epoll.add(descriptor, Readiness.readable, key: sockets.key(slot))
+    unsafe sockets[slot].pointee.goesFirst = goesFirst
+    let key = sockets.key(slot)
+    let code =
+      goesFirst
+      ? firstEpoll.add(descriptor, Readiness.readable, key: key)
+      : epoll.add(descriptor, Readiness.readable, key: key)
     guard code == 0 else {
       _ = sockets.free(slot)
       Glibc.close(descriptor)
@@ -34,7 +39,11 @@ extension EventLoop {
     if simulation != nil { return unsafe look(at: entry.pointee.descriptor) }
     guard unsafe wanted != entry.pointee.armed else { return }
     unsafe entry.pointee.armed = wanted
-    unsafe epoll.change(entry.pointee.descriptor, wanted, key: sockets.key(slot))
+    if unsafe entry.pointee.goesFirst {
+      unsafe firstEpoll.change(entry.pointee.descriptor, wanted, key: sockets.key(slot))
+    } else {
+      unsafe epoll.change(entry.pointee.descriptor, wanted, key: sockets.key(slot))
+    }
   }
 
   /// Stops watching a socket, and frees its slot. Returns its descriptor, for the caller to close or keep.
@@ -43,6 +52,8 @@ extension EventLoop {
     guard descriptor >= 0 else { return -1 }
     if let simulation {
       simulation.slots[descriptor] = nil
+    } else if unsafe sockets[slot].pointee.goesFirst {
+      firstEpoll.remove(descriptor)
     } else {
       epoll.remove(descriptor)
     }
@@ -82,10 +93,17 @@ extension EventLoop {
 
   // MARK: Events
 
-  /// Reports readiness.
+  /// Reports readiness, once a turn although libuv may call for either epoll.
   func serveSockets() {
-    let count = epoll.fetch()
+    guard !hasServedSockets else { return }
+    hasServedSockets = true
     onWake?()
+    serve(firstEpoll, limit: Epoll.eventsPerTurn)
+    serve(epoll, limit: socketsPerTurn)
+  }
+
+  private func serve(_ epoll: borrowing Epoll, limit: Int) {
+    let count = epoll.fetch(limit: limit)
     for index in 0..<count {
       let (events, key) = epoll.event(index)
       // Nil: an earlier handler has closed it, or it was a wake-up, which needs no action: each turn checks the queue.

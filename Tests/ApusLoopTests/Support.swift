@@ -40,7 +40,8 @@ extension EventLoop {
 
   /// Sockets with an event, apart from the wake-up for the call that asks.
   func readySockets() -> Int {
-    (0..<epoll.fetch()).count { epoll.event($0).key != Epoll.wakeKey }
+    (0..<epoll.fetch(limit: .max)).count { epoll.event($0).key != Epoll.wakeKey }
+      + firstEpoll.fetch(limit: .max)
   }
 
   func stopAndJoin() {

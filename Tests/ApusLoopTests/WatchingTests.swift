@@ -163,6 +163,82 @@ struct WatchingTests {
     }
   }
 
+  @Test(
+    "A socket that goes first is served before many others, of which each turn serves a limited number"
+  )
+  func first() async throws {
+    let crowd = try (0..<60).map { _ in try socketPair() }
+    let (near, far) = try socketPair()
+    try await withLoops("first") { loops in
+      let loop = loops[0]
+      let order = Confined<[Int]>([])
+      let sockets = Confined<[Socket]>([])
+      let (ended, end) = AsyncStream.makeStream(of: [Int].self)
+      try await loop.on {
+        loop.socketsPerTurn = 10
+        loop.onWake = { order.value.append(-1) }
+        for (index, descriptor) in (crowd.map(\.0) + [near]).enumerated() {
+          let socket = try Socket(
+            adopting: descriptor, loop: loop, goesFirst: descriptor == near)
+          socket.handler = ClosureHandler(readable: {
+            order.value.append(index)
+            sockets.value[index].close()
+            if order.value.count(where: { $0 >= 0 }) == 61 { end.yield(order.value) }
+          })
+          socket.setInterest(reading: true, writing: false)
+          sockets.value.append(socket)
+        }
+        // The one that goes first is ready last.
+        for pair in crowd { #expect(write(pair.1, "x", 1) == 1) }
+        #expect(write(far, "x", 1) == 1)
+      }
+      let turns = await ended.first(1)[0].split(separator: -1)
+      #expect(turns.first?.first == 60)
+      #expect(turns.flatMap(\.self).sorted() == Array(0...60))
+      #expect(turns.allSatisfy { turn in turn.count { $0 < 60 } <= 10 })
+      try await loop.on { loop.onWake = nil }
+    }
+    for pair in crowd { close(pair.1) }
+    close(far)
+  }
+
+  @Test("A socket that goes first can change its interest, and is not watched once it is closed")
+  func firstInterest() async throws {
+    try await withLoops("interest") { loops in
+      let loop = loops[0]
+      let (near, far) = try socketPair()
+      let copy = dup(near)
+      let calls = Confined<[String]>([])
+      let kept = Confined<Socket?>(nil)
+      try await loop.on {
+        let socket = try Socket(adopting: near, loop: loop, goesFirst: true)
+        socket.handler = ClosureHandler(
+          readable: { calls.value.append("r") },
+          writable: {
+            calls.value.append("w")
+            socket.setInterest(reading: false, writing: false)
+          })
+        socket.setInterest(reading: false, writing: true)
+        kept.value = socket
+      }
+      #expect(write(far, "x", 1) == 1)
+      try await loop.turns(3)
+      #expect(try await loop.on { calls.value } == ["w"])
+      try await loop.on { kept.value?.close() }
+      try await loop.turns(2)
+      #expect(try await loop.on { loop.readySockets() } == 0)
+      // The slot's next socket does not go first.
+      try await loop.on {
+        kept.value = try Socket(
+          adopting: Socket.openStream(.loopbackIPv4(port: 0)), loop: loop)
+        #expect(loop.sockets.count == 1)
+        #expect(unsafe !loop.sockets[0].pointee.goesFirst)
+        kept.value?.close()
+      }
+      for descriptor in [copy, far] { close(descriptor) }
+    }
+  }
+
   @Test("A descriptor that cannot be watched is rejected and closed")
   func refused() async throws {
     try await withLoops("refused") { loops in

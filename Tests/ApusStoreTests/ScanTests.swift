@@ -98,6 +98,37 @@ struct ScanTests {
     }
   }
 
+  @Test("A scan of all devices' subscriptions leaves nothing of them in memory")
+  func uncached() async throws {
+    let scratch = Scratch()
+    let store = try RocksStore(path: scratch.path)
+    let value = [UInt8](repeating: 1, count: 100)
+    _ = await commit(store) { group in
+      for number in 0..<10_000 as Range<UInt64> {
+        let key = SubscriptionRecord.key(DeviceID(number), .production)
+        group.put(.channels, key: key.span, value: value.span)
+      }
+    }
+    try store.compact(.channels)
+    let before = try store.cachedBlockBytes()
+    var count = 0
+    try store.forEachSubscriber(from: nil) { _, _, _ in
+      count += 1
+      return true
+    }
+    #expect(count == 10_000)
+    // The index of the table may be cached, but not its megabyte of rows.
+    #expect(try store.cachedBlockBytes() - before < 100_000)
+    // A row that is looked up is, unless it is read only once.
+    let key = SubscriptionRecord.key(DeviceID(7), .production)
+    let cached = try store.cachedBlockBytes()
+    _ = try store.subscriptions(of: DeviceID(7), in: .production)
+    #expect(try store.cachedBlockBytes() == cached)
+    _ = try store.get(.channels, key: key.span)
+    #expect(try store.cachedBlockBytes() > cached)
+    store.close()
+  }
+
   @Test("A scan sees the rows of its beginning, whatever is written meanwhile")
   func snapshot() throws {
     let store = MemoryStore(mode: .manual)

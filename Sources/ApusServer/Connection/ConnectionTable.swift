@@ -139,7 +139,8 @@ protocol ConnectionHost: AnyObject {
     return true
   }
 
-  /// Takes over a connection that was accepted elsewhere.
+  /// Takes over a connection that was accepted elsewhere. Providers are few, and go first: thousands of devices may
+  /// answer for a broadcast at once.
   func adopt(_ handed: HandedOverConnection) {
     // The sender's turn may have begun after this one: without this, the connection's times would be in the future.
     context.loop.updateNow()
@@ -147,8 +148,10 @@ protocol ConnectionHost: AnyObject {
     do {
       let connection = Connection(
         table: self, listener: handed.listener, entry: slot,
-        socket: try Socket(adopting: handed.descriptor, loop: context.loop), peer: handed.peer,
-        tls: handed.tls, acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
+        socket: try Socket(
+          adopting: handed.descriptor, loop: context.loop,
+          goesFirst: handed.listener.kind != .courier), peer: handed.peer, tls: handed.tls,
+        acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
       insert(connection)
       connection.resume(handed)
       let shutdown = context.shutdown

@@ -46,8 +46,10 @@ final class Subscriptions {
   private var table = SubscriptionTable()
   private var known: [UInt32: Known] = [:]
   private var walks = FIFO<SubscriptionTable.Walk>()
+  /// Whether a device has answered for a broadcast in this turn.
+  private var hasAnswers = false
 
-  /// Entries that a walk looks at before another has its turn.
+  /// Devices that a walk visits before another has its turn.
   private static let walkEntries = 16
 
   init(_ context: WorkerContext) {
@@ -64,7 +66,7 @@ final class Subscriptions {
     case .deleted(let number):
       shareDelivered(number)
       rows.counter.remove(number)
-      _ = table.removeAll(in: number)
+      table.removeAll(in: number)
       known[number] = nil
     }
   }
@@ -106,6 +108,12 @@ final class Subscriptions {
 
   var hasWalks: Bool { !walks.isEmpty }
 
+  /// Called at a turn's end: whether broadcasts are under way, or devices answered for one in this turn.
+  func takeActivity() -> Bool {
+    defer { hasAnswers = false }
+    return hasAnswers || hasWalks
+  }
+
   /// Goes on with the walks, and calls `visit` with the slot of each device that has something to be sent.
   func step(_ visit: (Int32) -> Void) {
     var left = Limits.broadcastDevicesAtOnce
@@ -114,11 +122,7 @@ final class Subscriptions {
       left -= turn
       var isOver = false
       while turn > 0, !isOver {
-        switch table.next(&walk) {
-        case .due(let slot): visit(slot)
-        case .passed: break
-        case .end: isOver = true
-        }
+        if let slot = table.next(&walk) { visit(slot) } else { isOver = true }
         turn -= 1
       }
       if isOver { finish(walk) } else { walks.append(walk) }
@@ -126,7 +130,6 @@ final class Subscriptions {
   }
 
   private func finish(_ walk: SubscriptionTable.Walk) {
-    table.stop(walk)
     guard known[walk.channel] != nil else { return }
     known[walk.channel]?.isWalked = false
     if known[walk.channel]?.isWalkedAgain == true {
@@ -306,6 +309,7 @@ final class Subscriptions {
 
   /// A device answered for a broadcast; `isDelivered` unless it refused it.
   func acknowledge(_ sent: Sent, slot: Int32, isDelivered: Bool) {
+    hasAnswers = true
     guard known[sent.number] != nil else { return }
     if known[sent.number]?.channel.storage == .newest {
       table.noteUnsaved(sent.number, of: slot)

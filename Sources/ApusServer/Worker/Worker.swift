@@ -169,6 +169,7 @@ import ApusTrust
   /// Turns to some of the devices that a broadcast is due for. The next ones have their turn after everybody else.
   private func broadcast() {
     let subscriptions = devices.subscriptions
+    loop.socketsPerTurn = subscriptions.takeActivity() ? Limits.broadcastReadsAtOnce : .max
     guard subscriptions.hasWalks else { return }
     let passesDormant = subscriptions.fault == .passesDormant
     subscriptions.step { slot in

@@ -117,6 +117,14 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe rocksdb_compact_range_cf(handle, family, nil, 0, nil, 0)
   }
 
+  /// Bytes of table blocks in the cache that the families share.
+  var cachedBlockBytes: Int {
+    guard let family = unsafe self.family(.channels) else { return 0 }
+    var bytes: UInt64 = 0
+    _ = unsafe rocksdb_property_int_cf(handle, family, "rocksdb.block-cache-usage", &bytes)
+    return Int(clamping: bytes)
+  }
+
   /// Nil for one that the store does not have: it has no rows.
   func family(_ family: StoreFamily) -> OpaquePointer? { unsafe families[Int(family.rawValue)] }
 

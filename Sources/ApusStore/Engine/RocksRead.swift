@@ -38,9 +38,13 @@ extension RocksDatabase {
       unsafe rocksdb_readoptions_set_prefix_same_as_start(options, isOneDevice ? 1 : 0)
       unsafe rocksdb_readoptions_set_total_order_seek(options, isOneDevice ? 0 : 1)
     }
+    // A whole table: with large reads.
     if prefix.isEmpty {
-      // A whole table: with large reads, and without evicting from the cache what lookups of single rows need.
       unsafe rocksdb_readoptions_set_readahead_size(options, Self.wholeTableReadBytes)
+    }
+    // Scans of these would fill the cache with rows of which each is read once, and evict what lookups of single rows
+    // need.
+    if prefix.isEmpty || family == .channels {
       unsafe rocksdb_readoptions_set_fill_cache(options, 0)
     }
     let bound = prefix.firstBehind()

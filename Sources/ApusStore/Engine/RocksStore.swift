@@ -85,6 +85,13 @@ package final class RocksStore: DurableStore {
     database.compact(family)
   }
 
+  /// Bytes of table blocks in the engine's cache. For tests and benchmarks.
+  package func cachedBlockBytes() throws(StoreError) -> Int {
+    let database = try core.beginReading()
+    defer { core.endReading() }
+    return database.cachedBlockBytes
+  }
+
   /// The number of log syncs since the store was created, and of the groups that they covered.
   package struct Counters: Sendable, Hashable {
     package var syncs: UInt64
