@@ -44,13 +44,13 @@ let package = Package(
     .systemLibrary(name: "CUV", pkgConfig: "libuv", providers: [.apt(["libuv1-dev"])]),
     .systemLibrary(name: "CRocksDB", pkgConfig: "rocksdb", providers: [.apt(["librocksdb-dev"])]),
     .systemLibrary(
-      name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
-    .systemLibrary(
       name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
     // Starting commands with the rights of a user, and what the kernel says of networks and clocks.
     .target(name: "CAgent"),
     // Loads libcurl when it is needed, so that no product links it.
     .target(name: "CCurl"),
+    // Likewise libmicrohttpd, which brings GnuTLS.
+    .target(name: "CMicroHTTPD"),
     // Likewise libpq, for a store that is a database.
     .target(name: "CPostgres"),
     .target(name: "CShims", dependencies: ["COpenSSL"]),

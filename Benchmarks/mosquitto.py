@@ -25,7 +25,8 @@ class Mosquitto:
         issued = json.loads(output_of(bench.apus, "device", "add", "--data", bench.data, "--name", "mqtt", "--json"))
         self.client = [bench.data / "authority/service.crt", issued["certificate_file"], issued["key_file"]]
 
-    def start(self, cpus=(SERVER_CPU,)):
+    def start(self, cpus=(SERVER_CPU,), pause=0.005):
+        """Returns when the port is open; checks after each pause (seconds)."""
         data = self.bench.data
         self.configuration.write_text(f"""\
 listener {self.port} 127.0.0.1
@@ -45,7 +46,7 @@ log_dest none
 user {getpass.getuser()}
 """)
         self.process = Process(["mosquitto", "-c", self.configuration], cpus, self.log)
-        self.process.wait_until(lambda: accepts(self.port), "an open port", pause=0.005)
+        self.process.wait_until(lambda: accepts(self.port), "an open port", pause=pause)
         return self.process
 
     def subscribe(self, count, first=0, name="subscribers", topic=None):

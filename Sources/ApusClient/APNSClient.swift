@@ -16,6 +16,8 @@ public final class APNSClient: Sendable {
   /// Commands that end the client, which always fit, and metrics requests.
   private let control: Inbox<ClientControl>
   private let isClosed = Mutex(false)
+  /// For pushes without an id.
+  private let ids = Mutex(RandomIDs())
   let timeoutMilliseconds: UInt64
 
   let maximumConnections: Int
@@ -54,7 +56,8 @@ public final class APNSClient: Sendable {
   public func send(
     _ request: PushRequest, within timeout: Duration? = nil
   ) async throws(PushRequestError) -> SendOutcome {
-    await perform(try EncodedPush(request, id: randomID()), within: timeout).outcome
+    let push = try EncodedPush(request, id: ids.withLock { $0.next() })
+    return await perform(push, within: timeout).outcome
   }
 
   /// Sends a request, and waits for its outcome. `answer` belongs to an accepted request about channels.

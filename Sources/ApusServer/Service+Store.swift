@@ -132,13 +132,42 @@ extension Service {
         .text("reason", "\(fault)"))
     }
   }
+}
 
-  /// The numbers of accepted notifications, once the first block of them is durable; or at once where the disk is full:
-  /// nothing is accepted until there is room.
-  static func acceptanceOrder(_ store: any DurableStore) throws -> AcceptanceOrder {
-    let outcome = Monitor<StoreError??>(nil)
-    let order = try AcceptanceOrder(store: store) { error in outcome.notify { $0 = .some(error) } }
+/// The opening of a service's store, which mostly waits for the disk, on a thread of its own.
+final class StoreOpening: Sendable {
+  private let outcome = Monitor<Result<any DurableStore, any Error>?>(nil)
+
+  init(_ open: @escaping @Sendable () throws -> any DurableStore) {
+    startThread { [outcome] in
+      let result = Result(catching: open)
+      outcome.notify { $0 = result }
+    }
+  }
+
+  /// Waits for its end.
+  func take() throws -> any DurableStore { try outcome.take().get() }
+}
+
+/// The numbers of accepted notifications, of which the first block is becoming durable.
+struct FirstNumbers {
+  let order: AcceptanceOrder
+  private let outcome = Monitor<StoreError??>(nil)
+
+  /// The store is closed if it cannot be read.
+  init(_ store: any DurableStore) throws {
+    do {
+      order = try AcceptanceOrder(store: store) { [outcome] error in
+        outcome.notify { $0 = .some(error) }
+      }
+    } catch {
+      store.close()
+      throw error
+    }
+  }
+
+  /// Waits until the block is durable. Returns also where the disk is full: nothing is accepted until there is room.
+  func wait() throws {
     if let error = outcome.take(), !error.letsServiceRun { throw error }
-    return order
   }
 }

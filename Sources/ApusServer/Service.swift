@@ -33,6 +33,8 @@ package final class Service {
   }
   let tickets: TicketKeyring
   private let contexts: ListenerContexts
+  /// Those of the start, or why there are none.
+  private var firstContexts: Result<[TLSContext], any Error>
   /// That of the start.
   private let trust: Trust
   private let loader: TrustLoader
@@ -78,15 +80,7 @@ package final class Service {
     } catch {
       throw DirectoryProblem("--server-certificate: \(error)")
     }
-    store = try ready ?? Self.openStore(configuration, dataDirectory)
-    let order: AcceptanceOrder
-    do {
-      order = try Self.acceptanceOrder(store)
-    } catch {
-      store.close()
-      throw error
-    }
-    // Behind the store, whose lock says that no other service uses the directory.
+    let opening = StoreOpening { try ready ?? Self.openStore(configuration, dataDirectory) }
     tickets = TicketKeyring(
       configuration.isEphemeral ? nil : dataDirectory, log: configuration.log)
     let contexts = ListenerContexts(
@@ -94,6 +88,13 @@ package final class Service {
       revocations: Revocations(trust.directory), ticketKeys: tickets.keys,
       certificates: certificates)
     self.contexts = contexts
+    let firstContexts = Result { try contexts.all(trust) }
+    self.firstContexts = firstContexts
+    store = try opening.take()
+    // Behind the store, whose lock says that no other service uses the directory.
+    tickets.begin()
+    let numbers = try FirstNumbers(store)
+    let order = numbers.order
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let expiries = ExpiryWatch(log: configuration.log)
     self.expiries = expiries
@@ -177,6 +178,8 @@ package final class Service {
     configuration.relay?.trustReplaced(trust)
     for worker in everyone { worker.connect(to: workers) }
     do {
+      // Before the journals, which may take the disk's last room.
+      try numbers.wait()
       let opening = try LedgerOpening(
         store, workers: count, acceptors: acceptors.count,
         journals: Self.journals(configuration, dataDirectory, workers: count),
@@ -193,7 +196,10 @@ package final class Service {
 
   /// Opens the listeners and lets the workers run.
   package func start() throws {
-    for (listener, context) in zip(configuration.openListeners, try contexts.all(trust)) {
+    let first = try firstContexts.get()
+    // What is renewed later takes their place.
+    firstContexts = .success([])
+    for (listener, context) in zip(configuration.openListeners, first) {
       try open(listener, context)
     }
     enrolment.start()

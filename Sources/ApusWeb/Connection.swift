@@ -47,13 +47,13 @@ import Glibc
   /// Call on the daemon's thread. Returns false once the daemon stops: then nothing may be suspended.
   func suspend() -> Bool {
     guard daemon.mayFallAsleep() else { return false }
-    unsafe MHD_suspend_connection(handle)
+    unsafe cmhd_suspend(handle)
     return true
   }
 
   /// Call once for each suspension.
   func resume() {
-    unsafe MHD_resume_connection(handle)
+    unsafe cmhd_resume(handle)
     daemon.wokeUp()
   }
 }

@@ -62,6 +62,8 @@ package enum WebError: Error, Sendable, Hashable, CustomStringConvertible {
   case pathTooLong(path: String, limit: Int)
   case badAddress(String)
   case system(operation: String, address: String, code: Int32)
+  /// libmicrohttpd is not installed, or lacks a function.
+  case notLoaded(reason: String)
   /// libmicrohttpd could not start, usually because of the certificate or its key.
   case notStarted(address: String)
 
@@ -82,6 +84,7 @@ package enum WebError: Error, Sendable, Hashable, CustomStringConvertible {
     case .badAddress(let text): "\(text) is not a numeric address"
     case .system(let operation, let address, let code):
       "cannot \(operation) \(address): \(systemText(code))"
+    case .notLoaded(let reason): "cannot use libmicrohttpd: \(reason)"
     case .notStarted(let address):
       "cannot start a server on \(address): do the certificate and its key belong together?"
     }

@@ -41,10 +41,16 @@ import Glibc
     + "+ECDHE-RSA:+AEAD:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:+SIGN-ALL:-SIGN-RSA-SHA1:"
     + "-SIGN-ECDSA-SHA1:-SIGN-DSA-SHA1:+COMP-NULL:+CTYPE-X509:%SERVER_PRECEDENCE"
 
+  /// Why libmicrohttpd cannot be used; nil if it is ready.
+  private static let fault = unsafe cmhd_load().map { reason in
+    WebError.notLoaded(reason: unsafe String(cString: reason))
+  }
+
   init(
     _ listener: WebListener, _ configuration: WebServerConfiguration, pool: WebPool,
     handler: any WebHandler
   ) throws(WebError) {
+    if let fault = Self.fault { throw fault }
     self.handler = handler
     self.pool = pool
     limits = configuration.limits
@@ -86,7 +92,7 @@ import Glibc
   /// it once.
   func stop() {
     // The listener stays open and belongs to this object from here on.
-    unsafe _ = MHD_quiesce_daemon(daemon)
+    unsafe cmhd_quiesce(daemon)
     let streams = state.notify { state in
       state.isStopping = true
       return Array(state.streams.values)
@@ -99,7 +105,7 @@ import Glibc
       if state.underWay == 0 || monotonicMilliseconds() >= patience { return .found(()) }
       return .wait(untilMilliseconds: patience)
     }
-    unsafe MHD_stop_daemon(daemon)
+    unsafe cmhd_stop(daemon)
     close(listener)
   }
 
@@ -210,27 +216,25 @@ import Glibc
     _ answer: WebResponse, _ handle: OpaquePointer, _ exchange: WebExchange
   ) -> MHD_Result {
     guard let response = unsafe makeResponse(answer, exchange) else { return .NO }
-    defer { unsafe MHD_destroy_response(response) }
+    defer { unsafe cmhd_response_free(response) }
     for field in answer.allHeaders {
-      unsafe MHD_add_response_header(response, field.name, field.value)
+      unsafe cmhd_add_header(response, field.name, field.value)
     }
-    return unsafe MHD_queue_response(handle, UInt32(answer.status), response)
+    return unsafe cmhd_queue(handle, UInt32(answer.status), response)
   }
 
   private func makeResponse(_ answer: WebResponse, _ exchange: WebExchange) -> OpaquePointer? {
     switch answer.body {
     case .bytes(let bytes):
       return unsafe bytes.withUnsafeBytes { bytes in
-        unsafe MHD_create_response_from_buffer(
-          bytes.count, UnsafeMutableRawPointer(mutating: bytes.baseAddress),
-          .RESPMEM_MUST_COPY)
+        unsafe cmhd_response(bytes.count, bytes.baseAddress)
       }
     case .stream(let stream):
       exchange.stream = stream
       state.withLock { $0.streams[ObjectIdentifier(exchange)] = stream }
       let context = unsafe Unmanaged.passRetained(exchange).toOpaque()
-      return unsafe MHD_create_response_from_callback(
-        .max, 16_384, readStream, context,
+      return unsafe cmhd_response_streaming(
+        16_384, readStream, context,
         { context in
           guard let context = unsafe context else { return }
           unsafe Unmanaged<WebExchange>.fromOpaque(context).release()

@@ -89,7 +89,7 @@ enum WebHead {
   private static func fields(_ handle: OpaquePointer, _ kind: MHD_ValueKind) -> [WebField] {
     var fields: [WebField] = []
     unsafe withUnsafeMutablePointer(to: &fields) { pointer in
-      _ = unsafe MHD_get_connection_values_n(
+      unsafe cmhd_visit_values(
         handle, kind,
         { context, _, key, keySize, value, valueSize in
           let fields = unsafe context?.assumingMemoryBound(to: [WebField].self)

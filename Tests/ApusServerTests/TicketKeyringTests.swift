@@ -25,10 +25,12 @@ struct TicketKeyringTests {
 
   private func keyring() -> TicketKeyring {
     let clock = clock
-    return TicketKeyring(
+    let ring = TicketKeyring(
       DataDirectory(path: folder.path),
       log: Log(sink: { line in clock.lines.withLock { $0.append(line) } }),
       nowSeconds: { clock.seconds.withLock { $0 } })
+    ring.begin()
+    return ring
   }
 
   private func pass(_ seconds: Int64) { clock.seconds.withLock { $0 += seconds } }
@@ -92,12 +94,22 @@ struct TicketKeyringTests {
     #expect(FileStamp(path) != before)
   }
 
+  @Test("Reading the keys writes nothing, because another service may be using the file")
+  func reading() {
+    let clock = clock
+    let log = Log(sink: { line in clock.lines.withLock { $0.append(line) } })
+    let ring = TicketKeyring(path: path, log: log)
+    #expect(ring.keys.all.count == 1)
+    #expect(!FileManager.default.fileExists(atPath: path))
+  }
+
   @Test("If the keys cannot be stored, the service continues and reports it")
   func unwritable() {
     let clock = clock
     let ring = TicketKeyring(
       DataDirectory(path: folder.path + "/missing"),
       log: Log(sink: { line in clock.lines.withLock { $0.append(line) } }))
+    ring.begin()
     #expect(ring.keys.all.count == 1)
     #expect(clock.lines.withLock { $0.count } == 1)
   }

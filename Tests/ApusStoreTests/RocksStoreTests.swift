@@ -25,6 +25,22 @@ struct RocksStoreTests {
     store.close()
   }
 
+  @Test("An opening writes no file with the engine's options, and says nothing of it")
+  func noOptionsFile() async throws {
+    let scratch = Scratch()
+    let messages = Recorder<String>()
+    var options = RocksOptions()
+    options.onMessage = { messages.append($0) }
+    for _ in 0..<2 {
+      let store = try RocksStore(path: scratch.path, options: options)
+      #expect(await commit(store) { $0.put(.meta, [1], [1]) } == nil)
+      store.close()
+    }
+    let names = try FileManager.default.contentsOfDirectory(atPath: scratch.path)
+    #expect(names.contains("CURRENT") && !names.contains { $0.hasPrefix("OPTIONS") })
+    #expect(messages.all.isEmpty, "\(messages.all)")
+  }
+
   @Test("Everything submitted while one group is being synced is written with one sync")
   func groupCommit() async throws {
     let scratch = Scratch()

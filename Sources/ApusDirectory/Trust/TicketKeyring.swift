@@ -14,6 +14,8 @@ package struct TicketKeyring: Sendable {
   private let directory: DataDirectory?
   private let log: Log
   private let nowSeconds: @Sendable () -> Int64
+  /// Whether the file had these keys, and no others.
+  private let isStored: Bool
 
   /// Seconds for which one key seals session tickets. RFC 8446 allows tickets to live 7 days; RFC 5077, section 5.5,
   /// requires a limited lifetime of the key.
@@ -21,6 +23,8 @@ package struct TicketKeyring: Sendable {
   /// Seconds after which a key no longer opens tickets: one period as the newest key, then two more.
   static let openingSeconds = 3 * sealingSeconds
 
+  /// Reads the keys, and writes nothing.
+  ///
   /// - Parameter directory: Nil keeps the keys in memory only.
   package init(
     _ directory: DataDirectory?, log: Log,
@@ -32,9 +36,15 @@ package struct TicketKeyring: Sendable {
     let now = nowSeconds()
     let (kept, isWhole) = directory.map { Self.read($0.ticketFile, now, log) } ?? ([], false)
     keys = TicketKeys(kept: kept, nowSeconds: now)
+    isStored = isWhole && keys.all == kept
+  }
+
+  /// Makes a new key if it is time, and stores what the file lacks. Call it once, before the first handshake, when no
+  /// other service can be using the file.
+  package func begin() {
     if isDue {
       rotate()
-    } else if !isWhole || keys.all != kept {
+    } else if !isStored {
       // A start does not wait for the disk to write what is there.
       save()
     }

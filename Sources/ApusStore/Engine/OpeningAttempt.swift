@@ -37,6 +37,5 @@ struct OpeningAttempt {
       return unsafe stat("\(directory.path)/\(name)", &status) == 0 && status.st_size == 0
     }
     return name.hasSuffix(".sst") || name.hasSuffix(".dbtmp") || name.hasPrefix("MANIFEST-")
-      || name.hasPrefix("OPTIONS-")
   }
 }

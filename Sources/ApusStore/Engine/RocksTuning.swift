@@ -1,3 +1,4 @@
+import CEngineLog
 import CRocksDB
 
 /// The engine's options, from `RocksOptions`. Each call creates an object that the caller destroys.
@@ -36,6 +37,7 @@ struct RocksTuning {
     // Only one thread writes: support for concurrent writes to a memtable would cost atomic operations for nothing.
     unsafe rocksdb_options_set_allow_concurrent_memtable_write(made, 0)
     unsafe rocksdb_options_set_enable_write_thread_adaptive_yield(made, 0)
+    unsafe apus_engine_leave_out_options_file(UnsafeMutableRawPointer(made))
     unsafe log.take(over: made)
     // Damage stops the opening. The engine's default silently drops everything after it. A record that a crash cut off
     // at the end of the log is not damage.
@@ -46,26 +48,7 @@ struct RocksTuning {
     unsafe rocksdb_options_set_wal_recovery_mode(made, Int32(recovery))
     unsafe rocksdb_options_set_stats_dump_period_sec(made, 0)
     unsafe rocksdb_options_set_stats_persist_period_sec(made, 0)
-    guard !options.acceptsLoss else { return unsafe made }
-    // The engine then records in its MANIFEST, when it begins a new log, which logs were synced and their sizes, and
-    // refuses to open if one of them is missing or shorter.
-    guard let noticing = unsafe with("track_and_verify_wals_in_manifest=true", made) else {
-      preconditionFailure("the engine does not support the option for detecting missing logs")
-    }
-    return unsafe noticing
-  }
-
-  /// Replaces the object by one with options that have no function in the C interface, by their names; nil, and the
-  /// object stays, if the engine does not know them.
-  private func with(_ text: String, _ options: OpaquePointer) -> OpaquePointer? {
-    let made: OpaquePointer = unsafe rocksdb_options_create()
-    var message: UnsafeMutablePointer<CChar>?
-    unsafe rocksdb_get_options_from_string(options, text, made, &message)
-    guard unsafe RocksDatabase.take(&message) == nil else {
-      unsafe rocksdb_options_destroy(made)
-      return nil
-    }
-    unsafe rocksdb_options_destroy(options)
+    if !options.acceptsLoss { unsafe apus_engine_track_logs(UnsafeMutableRawPointer(made)) }
     return unsafe made
   }
 
@@ -109,14 +92,14 @@ struct RocksTuning {
     unsafe setCompaction(of: family, made)
     // For payloads of a few hundred bytes compression is not worth its time.
     unsafe rocksdb_options_set_compression(made, Int32(rocksdb_no_compression))
-    // If the engine refuses, its own 30 days apply.
-    let age: String? =
-      switch family {
-      case .mailbox: "periodic_compaction_seconds=\(options.mailboxRewriteSeconds)"
-      case .ledger: "ttl=\(options.ledgerSeconds)"
-      case .devices, .meta, .feedback, .channels, .relay: nil
-      }
-    return unsafe age.flatMap { unsafe with($0, made) } ?? made
+    let target = unsafe UnsafeMutableRawPointer(made)
+    switch family {
+    case .mailbox:
+      unsafe apus_engine_set_rewrite_seconds(target, UInt64(options.mailboxRewriteSeconds))
+    case .ledger: unsafe apus_engine_set_ttl(target, UInt64(options.ledgerSeconds))
+    case .devices, .meta, .feedback, .channels, .relay: break
+    }
+    return unsafe made
   }
 
   /// Whether a row of the family comes and goes with each notification.
