@@ -45,4 +45,21 @@ struct LeaseVigilTests {
     #expect(vigil.see(lease(7, incarnation: 2), nowMilliseconds: 5000) == .unknown)
     #expect(vigil.see(lease(7, incarnation: 2), nowMilliseconds: 10_000) == .free)
   }
+
+  @Test("A holder that was found alive has changed its lease just then")
+  func alive() {
+    var vigil = LeaseVigil(stillMilliseconds: 5000)
+    for counter in 7...9 {
+      #expect(vigil.see(lease(Int64(counter)), nowMilliseconds: 90_000) == .unknown)
+    }
+    #expect(vigil.see(lease(10), nowMilliseconds: 91_000) == .alive)
+    vigil.restart()
+    #expect(vigil.stillMilliseconds(nowMilliseconds: 91_000) == 0)
+    #expect(vigil.see(lease(10), nowMilliseconds: 91_250) == .unknown)
+    #expect(vigil.stillMilliseconds(nowMilliseconds: 91_250) == 250)
+    for counter in 11...12 {
+      #expect(vigil.see(lease(Int64(counter)), nowMilliseconds: 92_000) == .unknown)
+    }
+    #expect(vigil.see(lease(13), nowMilliseconds: 92_000) == .alive)
+  }
 }
