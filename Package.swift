@@ -244,7 +244,7 @@ let package = Package(
       "ApusClusterTests",
       [
         "ApusCluster", "ApusDirectory", "ApusEnrolment", "ApusJobs", "ApusModel", "ApusCore",
-        "ApusStore", "ApusLog", "ApusTesting", "ApusWire", "PostgresServer",
+        "ApusStore", "ApusLog", "ApusTesting", "ApusWebhooks", "ApusWire", "PostgresServer",
       ]),
     tests(
       "ApusStoreTests",

@@ -56,11 +56,16 @@ package final class ClusterFollower: Sendable {
 
   /// Brings the copy up to date once, before the thread runs. A database that is away is no fault: the node has a copy.
   package func catchUp() throws {
-    var database: ClusterDatabase?
-    do { try round(&database) } catch let error as StoreError {
+    do { try pull() } catch let error as StoreError {
       log(
         .warning, "the database of the cluster is not reached", .text("reason", "\(error)"))
     }
+  }
+
+  /// Brings the copy up to date now. The node that served before may have changed files just before its end.
+  package func pull() throws {
+    var database: ClusterDatabase?
+    try round(&database)
   }
 
   package func start() { startThread { [self] in run() } }

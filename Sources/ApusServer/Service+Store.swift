@@ -65,13 +65,17 @@ extension Service {
   package static func standingBy(_ configuration: ServerConfiguration) throws -> Service? {
     let directory = DataDirectory(path: configuration.dataDirectory)
     _ = try directory.trust(generation: 0, allowsES512: configuration.allowsES512)
-    let store: any DurableStore
-    do { store = try openStore(configuration, directory) } catch StoreError.closed { return nil }
-    do {
-      return try Service(configuration, store: store)
-    } catch {
-      store.close()
-      throw error
+    while true {
+      let store: any DurableStore
+      do { store = try openStore(configuration, directory) } catch StoreError.closed { return nil }
+      do {
+        try configuration.node?.onTurn()
+        return try Service(configuration, store: store)
+      } catch {
+        store.close()
+        guard let error = error as? StoreError, error.letsNodeWait else { throw error }
+        configuration.log(.warning, "not serving yet", .text("reason", "\(error)"))
+      }
     }
   }
 

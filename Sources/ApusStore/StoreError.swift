@@ -67,6 +67,15 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// accepts them once the disk accepts writes.
   package var letsServiceRun: Bool { self == .unavailable || isOfDisk }
 
+  /// Whether a node of a cluster goes on standing by after this error of its start: the database is away, or another
+  /// node has taken it over.
+  package var letsNodeWait: Bool {
+    switch self {
+    case .database, .takenOver: true
+    default: false
+    }
+  }
+
   package var description: String {
     switch self {
     case .locked(let path):

@@ -27,6 +27,8 @@ final class EventQueue {
   /// Of lines that were dropped because the queue was full.
   private(set) var droppedCount: UInt64 = 0
   private let first: UInt64
+  /// Of the last file, as this queue left it.
+  private var stamp: FileStamp?
 
   /// - Parameters:
   ///   - folder: Exists.
@@ -42,7 +44,16 @@ final class EventQueue {
       segments.append(try Self.survey("\(folder)/\(name)", first: first))
     }
     segments.sort { $0.first < $1.first }
+    stamp = lastStamp
   }
+
+  /// Whether the files are as this queue has left them: another node of a cluster may have written since.
+  var isCurrent: Bool {
+    guard let names = try? Files.names(in: folder) else { return false }
+    return names.compactMap(Self.number).max() == segments.last?.first && stamp == lastStamp
+  }
+
+  private var lastStamp: FileStamp? { segments.last.map { FileStamp(path($0.first)) } }
 
   /// The number of the next event.
   var next: UInt64 { segments.last?.next ?? first }
@@ -90,6 +101,7 @@ final class EventQueue {
     }
     segments[segments.count - 1].count += UInt64(events.count)
     segments[segments.count - 1].bytes += text.utf8.count
+    stamp = lastStamp
     try dropSurplus()
   }
 

@@ -163,9 +163,10 @@ package final class WebhookService: Sendable {
 
   private func openQueue() throws {
     guard state.withLock({ $0.queue == nil }) else { return }
-    try Files.makeDirectory(directory.webhookFolder)
-    let queue = try makeQueue()
-    try directory.sharing {
+    // In a cluster this brings the files up to date. What a queue of older ones appends has numbers that are in use.
+    let queue = try directory.sharing {
+      try Files.makeDirectory(directory.webhookFolder)
+      let queue = try makeQueue()
       let wasKilled = try !DurableFile.create([], at: runningFile)
       if wasKilled {
         let reason = "the service did not shut down; its last events may be missing"
@@ -174,6 +175,7 @@ package final class WebhookService: Sendable {
             milliseconds: EventLoop.wallClockMilliseconds(), [.text("reason", reason)])
         ])
       }
+      return queue
     }
     state.notify { $0.queue = queue }
   }
@@ -198,7 +200,12 @@ package final class WebhookService: Sendable {
             [.number("missed", state.unwritten), .text("reason", "they could not be written")]))
       }
       do {
-        try directory.sharing { try state.queue?.append(events) }
+        try directory.sharing {
+          if directory.isInCluster, state.queue?.isCurrent == false {
+            state.queue = try makeQueue()
+          }
+          try state.queue?.append(events)
+        }
         state.unwritten = 0
         return nil
       } catch {

@@ -262,6 +262,37 @@ struct ClusterDatabaseTests {
     try #require(second.store.all.first).close()
   }
 
+  @Test("A node that is overtaken by another one before it can write goes on standing by")
+  func overtaken() async throws {
+    let address = try scratch.database()
+    try serving(address).close()
+    // Its first claim of the lane is followed at once by that of another node.
+    try sql("CREATE TABLE public.claims ()")
+    try sql(
+      """
+      CREATE FUNCTION public.overtake() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NOT EXISTS (SELECT FROM public.claims) THEN
+          INSERT INTO public.claims DEFAULT VALUES;
+          NEW.node := 'c'; NEW.incarnation := NEW.incarnation + 1;
+        END IF;
+        RETURN NEW;
+      END $$
+      """)
+    try sql(
+      """
+      CREATE TRIGGER overtake BEFORE UPDATE ON apus.lane
+        FOR EACH ROW WHEN (old.incarnation <> new.incarnation) EXECUTE FUNCTION public.overtake()
+      """)
+    let second = Standby(address, "b")
+    await second.wait()
+    #expect(second.failures.all == [])
+    let store = try #require(second.store.all.first)
+    defer { store.close() }
+    #expect(try sql("SELECT count(*) FROM public.claims") == ["1"])
+    #expect(await commit(store) { $0.put(.devices, [1], [1]) } == nil)
+    #expect(try sql("SELECT node FROM apus.lane") == ["b"])
+  }
+
   @Test("A node that must not take over waits, and one that is to stop gives up")
   func permission() async throws {
     let address = try scratch.database()

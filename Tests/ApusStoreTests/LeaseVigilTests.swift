@@ -66,4 +66,21 @@ struct LeaseVigilTests {
     #expect(watch(&vigil, lease(7), 61_000, 64_750) == .unknown)
     #expect(vigil.see(lease(7), nowMilliseconds: 65_000) == .free)
   }
+
+  @Test("A holder that was found alive has changed its lease just then")
+  func alive() {
+    var vigil = LeaseVigil(stillMilliseconds: 5000)
+    for counter in 7...9 {
+      #expect(vigil.see(lease(Int64(counter)), nowMilliseconds: 90_000) == .unknown)
+    }
+    #expect(vigil.see(lease(10), nowMilliseconds: 91_000) == .alive)
+    vigil.restart()
+    #expect(vigil.observedMilliseconds == 0)
+    #expect(vigil.see(lease(10), nowMilliseconds: 91_250) == .unknown)
+    #expect(vigil.observedMilliseconds == 250)
+    for counter in 11...12 {
+      #expect(vigil.see(lease(Int64(counter)), nowMilliseconds: 92_000) == .unknown)
+    }
+    #expect(vigil.see(lease(13), nowMilliseconds: 92_000) == .alive)
+  }
 }

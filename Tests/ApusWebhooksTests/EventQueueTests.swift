@@ -45,6 +45,18 @@ struct EventQueueTests {
       .posixPermissions] as? Int
   }
 
+  @Test("A queue knows whether another one has written into its files")
+  func current() throws {
+    let (one, other) = (try queue(), try queue())
+    #expect(one.isCurrent)
+    try one.append([#""a":1"#])
+    #expect(one.isCurrent && !other.isCurrent)
+    let third = try queue()
+    #expect(third.isCurrent)
+    try third.append([#""a":2"#])
+    #expect(third.isCurrent && !one.isCurrent)
+  }
+
   @Test("After a restart the numbers continue, without the line that a crash cut off")
   func restart() throws {
     try queue().append([#""a":1"#, #""a":2"#])

@@ -124,17 +124,21 @@ package struct NodeServing: Sendable {
   package var onHolder: @Sendable (String) -> Void
   /// Whether the node waits on, and whether it may serve now. Asked several times a second while it stands by.
   package var permission: @Sendable () -> StandbyPermission
+  /// Called when it is the node's turn, before anything of the data directory counts: brings it up to date.
+  package var onTurn: @Sendable () throws -> Void
   /// Called when another node has taken over: nothing that this one decides counts any more.
   package var onTakeOver: @Sendable () -> Void
 
   package init(
     name: String, onHolder: @escaping @Sendable (String) -> Void,
     permission: @escaping @Sendable () -> StandbyPermission,
+    onTurn: @escaping @Sendable () throws -> Void,
     onTakeOver: @escaping @Sendable () -> Void
   ) {
     self.name = name
     self.onHolder = onHolder
     self.permission = permission
+    self.onTurn = onTurn
     self.onTakeOver = onTakeOver
   }
 }

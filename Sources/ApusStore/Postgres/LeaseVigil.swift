@@ -47,6 +47,6 @@ struct LeaseVigil: Sendable {
     return observedMilliseconds >= stillMilliseconds ? .free : .unknown
   }
 
-  /// Begins anew: the holder was found alive, and may die later.
-  mutating func restart() { self = LeaseVigil(stillMilliseconds: stillMilliseconds) }
+  /// Counts changes anew: the holder was found alive, and may die later.
+  mutating func restart() { changes = 0 }
 }

@@ -12,18 +12,31 @@ package final class PostgresStore: DurableStore {
 
   /// Examines the database, makes its tables if it has none, and takes it over.
   ///
-  /// Blocks for up to `leaseMilliseconds` if another process seems to use it.
+  /// Blocks for up to `leaseMilliseconds` if another process seems to use it; a standby until it has taken it over.
   package init(
     _ address: PostgresAddress, _ options: PostgresOptions = PostgresOptions()
   ) throws(StoreError) {
-    let tenure = try PostgresOpening(address: address, options: options).open()
-    let core = try PostgresCore(address, tenure, options)
+    let core = try Self.open(address, options)
     self.core = core
     startThread {
       options.onThreadStart()
       core.run()
     }
     startThread { core.keep() }
+  }
+
+  /// A standby goes on waiting if it loses the database, or its right to it, before it could use them.
+  private static func open(
+    _ address: PostgresAddress, _ options: PostgresOptions
+  ) throws(StoreError) -> PostgresCore {
+    while true {
+      let tenure = try PostgresOpening(address: address, options: options).open()
+      do throws(StoreError) { return try PostgresCore(address, tenure, options) } catch {
+        guard options.standby != nil, error.letsNodeWait else { throw error }
+        options.onEvent(.stillFailing(error, retryMilliseconds: options.retryMilliseconds))
+        pause(milliseconds: options.retryMilliseconds)
+      }
+    }
   }
 
   deinit { core.queue.close() }

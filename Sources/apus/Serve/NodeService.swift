@@ -92,6 +92,7 @@ struct NodeService {
         if Service.takeStopSignal() || follower.isRemoved { return .giveUp }
         return follower.orders?.isDraining == true ? .wait : .takeOver
       },
+      onTurn: { [follower] in try follower.pull() },
       onTakeOver: { [turn] in turn.end(.takenOver) })
     let service: Service?
     do { service = try Service.standingBy(configuration) } catch {

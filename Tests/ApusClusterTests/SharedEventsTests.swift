@@ -1,0 +1,84 @@
+import ApusDirectory
+import ApusLog
+import ApusTesting
+import ApusWebhooks
+import Foundation
+import PostgresServer
+import Testing
+
+/// The queue of events for webhooks, which the node that serves writes.
+@Suite("Events of nodes in turn")
+struct SharedEventsTests {
+  private let nodes: Nodes
+
+  init() throws {
+    nodes = try Nodes()
+    // Nobody listens there, so all events stay in the queue.
+    try nodes.a.add(
+      Webhook(name: "one", url: "http://127.0.0.1:9/", events: .all, secrets: ["secret"]))
+    try nodes.follow(nodes.b)
+  }
+
+  private final class Writer {
+    private let sink = EventSink()
+    private let service: WebhookService
+
+    init(_ directory: DataDirectory) {
+      service = WebhookService(
+        directory, sink: sink, megabytes: 1, firstEvent: 1, log: Log(sink: { _ in })
+      ) { _ in }
+      service.start()
+      while !sink.wants(.deviceConnected) { usleep(10_000) }
+    }
+
+    func report(_ name: String) {
+      sink.report(.deviceConnected, milliseconds: 0, [.text("device", name)])
+    }
+
+    func stop() { service.stop() }
+  }
+
+  /// What is in the queue of a node, each line by its number.
+  private func events(_ directory: DataDirectory) throws -> [(id: Int, line: String)] {
+    let folder = directory.webhookFolder
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder)
+    return try names.filter { $0.hasPrefix("events-") }.sorted().flatMap { name in
+      try text("\(folder)/\(name)").split(separator: "\n").map { line in
+        let number = line.dropFirst(#"{"id":"#.count).prefix { $0.isNumber }
+        return (try #require(Int(number)), String(line))
+      }
+    }
+  }
+
+  private func wait(_ directory: DataDirectory, for name: String) throws {
+    for _ in 0..<500 {
+      if try events(directory).contains(where: { $0.line.contains("\"\(name)\"") }) { return }
+      usleep(10_000)
+    }
+    Issue.record("no event \(name) in \(directory.path)")
+  }
+
+  @Test("No number is used twice, although a node's copy is old and another one still writes")
+  func numbers() throws {
+    let first = Writer(nodes.a)
+    defer { first.stop() }
+    first.report("before")
+    try wait(nodes.a, for: "before")
+    // The first one hangs, and the second has not heard of its events.
+    let second = Writer(nodes.b)
+    defer { second.stop() }
+    second.report("between")
+    try wait(nodes.b, for: "between")
+    first.report("late")
+    try wait(nodes.a, for: "late")
+    second.report("after")
+    try wait(nodes.b, for: "after")
+    try nodes.follow(nodes.a)
+    let found = try events(nodes.b)
+    #expect(found.map(\.id) == Array(1...found.count), "\(found)")
+    #expect(try events(nodes.a).map(\.line) == found.map(\.line))
+    for name in ["before", "between", "late", "after"] {
+      #expect(found.count { $0.line.contains("\"\(name)\"") } == 1, "\(name): \(found)")
+    }
+  }
+}
