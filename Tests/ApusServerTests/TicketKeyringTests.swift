@@ -98,7 +98,7 @@ struct TicketKeyringTests {
   func reading() {
     let clock = clock
     let log = Log(sink: { line in clock.lines.withLock { $0.append(line) } })
-    let ring = TicketKeyring(path: path, log: log)
+    let ring = TicketKeyring(DataDirectory(path: folder.path), log: log)
     #expect(ring.keys.all.count == 1)
     #expect(!FileManager.default.fileExists(atPath: path))
   }
