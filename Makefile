@@ -13,8 +13,9 @@ OPTIMISED := -c release -Xswiftc -enforce-exclusivity=unchecked --static-swift-s
 FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
 # Seconds per fuzzing target.
 SECONDS ?= 20
-# Number of kills of `make crash`.
+# Number of kills of `make crash`, and of faults of `make cluster`.
 KILLS ?= 100
+FAULTS ?= 100
 # Where `make install` puts programs and settings, before every path the root of a package, and where debug symbols go
 # (separate, or keep).
 PREFIX ?= /usr/local
@@ -30,8 +31,8 @@ HOURS ?= 0.5
 WALKS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run check test docs sim screenshots lint format fuzz crash burst restart clean setup
-.PHONY: agent-shows
+.PHONY: help build release run check test docs sim screenshots lint format fuzz crash cluster burst restart clean
+.PHONY: setup agent-shows
 .PHONY: bench allocations install install-files package package-test image image-test monitoring-test certbot-test
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
 .NOTPARALLEL:
@@ -93,6 +94,10 @@ crash: release ## Kill the service KILLS=100 times under load and account for al
 	Tests/Crash/database.py $(if $(SEED),--seed $(SEED))
 	Tests/Crash/relay.py --sender pyapns --count 2000 --kills 4 --outages 4 $(if $(SEED),--seed $(SEED))
 	Tests/Crash/relay.py --sender apns-clerk --count 2000 --kills 4 --outages 4 $(if $(SEED),--seed $(SEED))
+
+cluster: release ## Hit three nodes and their database with FAULTS=100, account for all (SEED=number)
+	@scripts/setup.sh test
+	Tests/Crash/cluster.py --faults $(FAULTS) $(if $(SEED),--seed $(SEED))
 
 burst: release ## Send 10,000 notifications at once to a connected device, in many ways (TIMES=5 each)
 	Tests/Crash/burst.py --times $(TIMES)

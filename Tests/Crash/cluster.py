@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Hits three nodes of a service, and their database, with faults under load, and accounts for all that was accepted.
+
+    Tests/Crash/cluster.py [--faults N] [--seed N] [--rate N]
+
+A primary and two standbys, three nodes with addresses of their own, and HAProxy in front of them, all on this machine.
+Faults come one after the other, each once everything is whole again. Meanwhile providers and devices go on, commands
+change what nodes share, and a webhook's receiver gets the end of each notification. In the end, each accepted
+notification must have been delivered, or replaced by a newer one, or discarded with a reason; none may have come to
+another device; and all nodes must have each change. Prints the counts as JSON. After a violation the directory is kept.
+"""
+
+import argparse
+import asyncio
+import collections
+import json
+import logging
+import math
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cluster_account import Account
+from cluster_load import ALONE, BUSY, Load
+from cluster_nodes import ROOT, TOPIC, Cluster, Violation, free_ports, until
+from cluster_watch import Commands, Receiver
+
+from apus_device import Identity
+
+# Seconds for which a node is frozen, and the database.
+FROZEN, DATABASE_FROZEN = 8, 3
+# Seconds between two faults, and before a killed node is started again.
+PAUSE, DOWN = (0.5, 2), (0, 4)
+# Seconds without any news after which what is missing is lost.
+GATHERING = 15
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Faults:
+    """Each fault returns once it is over; what it hit may not be whole again."""
+
+    def __init__(self, cluster, account, chance):
+        self.cluster, self.account, self.chance = cluster, account, chance
+        self.kinds = {
+            "serving node killed": self.kill_serving, "serving node and its successor killed": self.kill_two,
+            "serving node frozen": self.freeze, "serving node drained": self.drain,
+            "standby node killed": self.kill_standby, "primary lost": cluster.database.fail_over,
+            "connections ended": self.end_connections, "database frozen": self.freeze_database}
+
+    def kill(self, node):
+        begin, was_serving = time.monotonic(), node.state == "serving"
+        node.signal(signal.SIGKILL)
+        if was_serving:
+            self.account.losses.append((begin, time.monotonic()))
+
+    def kill_serving(self):
+        node = self.cluster.serving
+        self.kill(node)
+        time.sleep(self.chance.uniform(*DOWN))
+        node.start()
+
+    def kill_two(self):
+        first = self.cluster.serving
+        self.kill(first)
+        second = self.cluster.serving
+        self.kill(second)
+        time.sleep(self.chance.uniform(*DOWN))
+        second.start()
+        first.start()
+
+    def kill_standby(self):
+        node = self.chance.choice(self.cluster.in_state("standby"))
+        self.kill(node)
+        time.sleep(self.chance.uniform(*DOWN))
+        node.start()
+
+    def freeze(self):
+        node, begin = self.cluster.serving, time.monotonic()
+        self.account.frozen.append((begin, math.inf))
+        node.signal(signal.SIGSTOP)
+        time.sleep(FROZEN)
+        node.signal(signal.SIGCONT)
+        until(lambda: node.state != "serving", f"{node.name} to step down")
+        self.account.frozen[-1] = begin, time.monotonic() + 1
+        self.account.losses.append((begin, time.monotonic()))
+
+    def drain(self):
+        node = self.cluster.serving
+        anywhere = self.chance.choice(self.cluster.nodes)
+        anywhere.run("cluster", "drain", node.name)
+        time.sleep(self.chance.uniform(0, 2))
+        anywhere.run("cluster", "resume", node.name)
+
+    def end_connections(self):
+        if self.cluster.database.end_connections(self.cluster.serving.name) == 0:
+            raise Violation("the node that serves has no connection to the database")
+
+    def freeze_database(self):
+        self.cluster.database.freeze(DATABASE_FROZEN)
+
+
+class Run:
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.chance = random.Random(options.seed)
+        self.account = Account(options.seed, ALONE)
+        self.cluster = Cluster(folder, options.bin)
+        self.faults = Faults(self.cluster, self.account, self.chance)
+        #: Kind, begin, and the end of its effects, by the monotonic clock.
+        self.history = []
+        #: Kinds that come next, the last one first.
+        self.deck = []
+        self.receiver = Receiver(free_ports(1, ["127.0.0.1"])[0])
+
+    def provision(self, node):
+        [self.files] = node.run("cert", "--topic", TOPIC)
+        self.identities = []
+        for number in range(ALONE + BUSY):
+            [issued] = node.run("device", "add", "--name", f"device-{number}")
+            self.identities.append(Identity.join(
+                self.folder / f"device-{number}.pem", issued["certificate_file"], issued["key_file"]))
+        node.run("webhook", "add", self.receiver.address, "--event", "notification.finished")
+
+    async def perform(self):
+        await asyncio.to_thread(self.cluster.make, self.provision)
+        for node in self.cluster.nodes:
+            node.served = self.account.takeovers
+        await self.receiver.start()
+        load = Load(self.account, self.cluster.ports, self.files, self.identities, self.options.seed, self.options.rate)
+        await load.start()
+        commands = Commands(self.cluster, self.chance.getrandbits(32))
+        changing = asyncio.create_task(commands.run())
+        for number in range(self.options.faults):
+            await load.pause(self.chance.uniform(*PAUSE))
+            await self.apply(number, load)
+        self.account.phase = "end"
+        commands.is_ending = True
+        await changing
+        await load.gather(GATHERING)
+        await self.judge(commands)
+        await load.stop()
+
+    async def apply(self, number, load):
+        # Each kind once, in another order each time.
+        if not self.deck:
+            self.deck = self.chance.sample(list(self.faults.kinds), len(self.faults.kinds))
+        kind = self.deck.pop()
+        self.account.phase = kind
+        begin = time.monotonic()
+        await asyncio.to_thread(self.faults.kinds[kind])
+        await asyncio.to_thread(until, self.cluster.is_whole, f"three nodes and three servers after \"{kind}\"")
+        end = time.monotonic()
+        while not self.account.accepted_times or self.account.accepted_times[-1] < end:
+            await load.pause(0.02)
+            if time.monotonic() > end + 30:
+                raise Violation(f"nothing was accepted within 30 s after \"{kind}\"")
+        end = self.account.accepted_times[-1]
+        self.history.append((kind, begin, end))
+        say(f"  {number + 1:3} {kind}: {self.interruption(begin, end):.2f} s without an accepted push; "
+            f"{self.cluster.serving.name} serves; {len(self.account.entries)} sent")
+
+    def interruption(self, begin, end):
+        """The longest time without an accepted push."""
+        times = [begin, *(moment for moment in self.account.accepted_times if begin < moment <= end)]
+        return max(later - earlier for earlier, later in zip(times, times[1:]))
+
+    async def judge(self, commands):
+        self.commands = commands
+        serving = self.cluster.serving
+        lines = await asyncio.to_thread(serving.run, "log", "--limit", "100000000")
+        counts = await asyncio.to_thread(serving.run, "log", "--counts")
+        (self.folder / "ledger").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        await self.receiver.settle()
+        self.account.close(lines, counts)
+        await asyncio.to_thread(commands.judge, self.account)
+        self.receiver.judge(self.account)
+        for node in self.cluster.nodes:
+            for code in node.ends:
+                if code <= 0:
+                    self.account.violate(f"{node.name} ended by itself with {code}: see {node.log}")
+
+    def summary(self):
+        times = collections.defaultdict(list)
+        for kind, begin, end in self.history:
+            times[kind].append(self.interruption(begin, end))
+        errors = collections.defaultdict(dict)
+        for (phase, what), count in sorted(self.account.errors.items()):
+            errors[phase][what] = count
+        return {
+            "seed": self.options.seed, "faults": len(self.history),
+            "interruption_seconds": {kind: seconds(times[kind]) for kind in sorted(times)},
+            "provider_errors": errors, **self.account.totals(), **self.commands.totals(), **self.receiver.totals(),
+            "restarts_by_supervisor": sum(len(node.ends) for node in self.cluster.nodes),
+        }
+
+
+def seconds(values):
+    values = sorted(values)
+
+    def quantile(share):
+        return round(values[min(len(values) - 1, math.ceil(share * len(values)) - 1)], 2)
+    return {"count": len(values), "p50": quantile(0.5), "p99": quantile(0.99)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--faults", type=int, default=100, help="number of faults (100)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000), help="of what happens")
+    parser.add_argument("--rate", type=int, default=150, help="pushes that are due per second (150)")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
+    options = parser.parse_args()
+    say(f"cluster.py: seed {options.seed}")
+    # It warns of each write to a connection that has just ended.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="apus-cluster-", dir="/tmp"))
+    # The database's user must reach its servers' directories.
+    folder.chmod(0o755)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    violations = []
+    run = Run(options, folder)
+    try:
+        asyncio.run(run.perform())
+        print(json.dumps(run.summary()), flush=True)
+    except Violation as violation:
+        violations = [str(violation)]
+    except subprocess.CalledProcessError as error:
+        violations = [f"apus {' '.join(error.cmd)}: {error.returncode} {error.stderr}"]
+    finally:
+        run.cluster.stop()
+    violations += run.account.violations
+    if violations:
+        (folder / "violations").write_text("\n".join(violations) + "\n")
+        shown = "\n".join(violations[:30])
+        sys.exit(f"cluster.py: seed {options.seed}, {len(violations)} violations\n{shown}\n"
+                 f"The directory is kept: {folder}")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

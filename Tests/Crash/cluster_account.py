@@ -1,0 +1,231 @@
+"""Accounts for what providers sent, what the service answered, and what devices got.
+
+A notification is known by its number, which its payload has. Events are numbered too, in the order in which this
+process learned of them.
+"""
+
+import collections
+import dataclasses
+import json
+import math
+import time
+import uuid
+
+# After this many connections that end without an acknowledgement, the service may discard a notification.
+UNACKNOWLEDGED_ENDS = 10
+# What a node does in these seconds before it is lost may be missing in the ledger, and in this one after it: it is lost
+# a moment before or after that is noted here.
+LOST_BEFORE, LOST_AFTER = 2.5, 1.0
+TAKEN = ["Delivered to Device", "Delivered to Device (From Storage)"]
+OPEN_STATES = ["Received by APNs", "Stored - Device Offline", "Stored - Power Considerations", "Sent to Device"]
+
+
+def payload(number):
+    # Of many lengths, to detect payloads that were mixed up.
+    return json.dumps({"aps": {"alert": "The 17:42 leaves from platform 4"}, "n": number,
+                       "x": "x" * (number * 7919 % 300)}, separators=(",", ":")).encode()
+
+
+@dataclasses.dataclass(slots=True)
+class Entry:
+    device: int
+    #: False for expiration 0: it ends at the latest with the node that accepted it.
+    is_stored: bool
+    sent: int
+    sent_time: float
+    #: None, "accepted", "refused" (it must never arrive) or "unknown".
+    outcome: str | None = None
+    answered: float = math.inf
+    answered_time: float = math.inf
+    seen: int = 0
+    first_seen: float = math.inf
+    taken: int = 0
+    taken_time: float = math.inf
+    declines: int = 0
+    #: Message id and time of its acceptance, which all its deliveries have.
+    key: tuple | None = None
+    connection: int = -1
+
+    @property
+    def decided(self):
+        """An event by which the service must have decided about it, if it did at all."""
+        return min(self.answered if self.outcome == "accepted" else math.inf, self.first_seen)
+
+
+class Account:
+    def __init__(self, seed, alone):
+        self.seed = seed
+        #: Devices below this number never have two pending notifications, so none of theirs may be replaced.
+        self.alone = alone
+        self.entries = []
+        self.violations = []
+        self.events = 0
+        self.accepted_times = []
+        self.errors = collections.Counter()
+        #: Why connections of devices ended, other than by themselves.
+        self.device_ends = collections.Counter()
+        #: What runs now, for the counts of errors.
+        self.phase = "start"
+        #: When nodes began to serve.
+        self.takeovers = []
+        #: Begin and end of times in which a node was frozen, and of those in which one lost the end of its ledger: from
+        #: its kill or freeze until it served no more.
+        self.frozen, self.losses = [], []
+        #: When each connection of a device ended.
+        self.disconnected = {}
+
+    def next_event(self):
+        self.events += 1
+        return self.events
+
+    def id(self, number):
+        return str(uuid.UUID(int=self.seed << 64 | number)).upper()
+
+    def violate(self, text):
+        self.violations.append(text)
+
+    def error(self, what):
+        self.errors[self.phase, what] += 1
+
+    # MARK: Providers
+
+    def send(self, device, is_stored):
+        self.entries.append(Entry(device, is_stored, self.next_event(), time.monotonic()))
+        return len(self.entries) - 1
+
+    def answer(self, number, outcome):
+        entry = self.entries[number]
+        if entry.outcome is not None:
+            return
+        entry.outcome, entry.answered, entry.answered_time = outcome, self.next_event(), time.monotonic()
+        if outcome == "accepted":
+            self.accepted_times.append(entry.answered_time)
+        if outcome == "refused" and entry.seen:
+            self.violate(f"{number} was refused and arrived: {entry}")
+
+    # MARK: Devices
+
+    def arrive(self, content, device, key, id, connection, connected, is_taken):
+        """Records that a device got something on its connection with a number, which it has since the time given."""
+        try:
+            number = json.loads(content)["n"]
+            entry = self.entries[number]
+        except (ValueError, KeyError, IndexError, TypeError):
+            number = -1
+        if number < 0 or payload(number) != content:
+            return self.violate(f"device {device} got a payload that was never sent: {content!r}")
+        if entry.device != device:
+            self.violate(f"{number} arrived at device {device}: {entry}")
+        if entry.outcome == "refused":
+            self.violate(f"{number} was refused and arrived: {entry}")
+        if not entry.is_stored:
+            self.check_life(number, entry, connected)
+        if entry.seen and entry.key != key or id != self.id(number):
+            self.violate(f"{number} arrived as {key} and {id}: {entry}")
+        if entry.connection == connection:
+            self.violate(f"{number} arrived twice on one connection: {entry}")
+        if not entry.seen:
+            entry.first_seen = self.next_event()
+        entry.seen += 1
+        entry.key, entry.connection = key, connection
+        if is_taken:
+            self.take(number)
+        else:
+            entry.declines += 1
+        return number
+
+    def check_life(self, number, entry, connected):
+        """What must not be stored does not survive its node. A frozen one can still have it afterwards."""
+        if any(entry.sent_time < end and begin < connected for begin, end in self.frozen):
+            return
+        if any(entry.answered_time < began < connected for began in self.takeovers):
+            self.violate(f"{number} must not be stored, and arrived from another node: {entry}")
+
+    def take(self, number):
+        entry = self.entries[number]
+        entry.taken += 1
+        entry.taken_time = min(entry.taken_time, time.monotonic())
+
+    # MARK: The balance
+
+    def missing(self):
+        """Accepted notifications that neither arrived nor were replaced, as far as is known.
+
+        The newest one of a device is retained. A missing one counts as replaced if another one arrived about which the
+        service may have decided after the missing one was sent. To a device with one at a time, that can only be one
+        whose answer was lost."""
+        newest = collections.defaultdict(int)
+        for entry in self.entries:
+            if entry.is_stored and entry.taken and entry.decided < math.inf \
+                    and (entry.device >= self.alone or entry.outcome != "accepted"):
+                newest[entry.device] = max(newest[entry.device], entry.decided)
+        return [number for number, entry in enumerate(self.entries)
+                if entry.outcome == "accepted" and entry.is_stored and not entry.taken
+                and entry.declines < UNACKNOWLEDGED_ENDS
+                and newest[entry.device] <= entry.sent]
+
+    def close(self, lines, counts):
+        """Compares with the ledger's lines and the counters, once all devices have what waited for them."""
+        for number in self.missing():
+            self.violate(f"{number} was accepted, and neither arrived nor was replaced: {self.entries[number]}")
+        ends = collections.defaultdict(list)
+        for line in lines:
+            if line["state"] not in OPEN_STATES:
+                ends[line["id"].upper()].append(line["state"])
+        self.lines_lost = 0
+        for number, entry in enumerate(self.entries):
+            self.compare(number, entry, ends.get(self.id(number), []))
+        accepted = sum(entry.outcome == "accepted" for entry in self.entries)
+        self.uncounted = max(0, accepted - sum(row["accepted"] for row in counts))
+        if self.uncounted > self.lines_lost:
+            self.violate(f"the counters lack {self.uncounted} of {accepted} accepted notifications")
+        for row in counts:
+            if row["accepted"] != row["ended"] + row["pending"] or row["pending"]:
+                self.violate(f"the counters do not add up: {row}")
+
+    def compare(self, number, entry, states):
+        if len(states) > 1:
+            self.violate(f"{number} has several final states, {states}: {entry}")
+        for state in states:
+            if state in TAKEN and not entry.taken:
+                self.violate(f"{number} is {state}, and its device did not acknowledge it: {entry}")
+            elif state == "Discarded - Never Acknowledged" and entry.declines < UNACKNOWLEDGED_ENDS:
+                self.violate(f"{number} is {state} after {entry.declines} connections: {entry}")
+            elif state == "Discarded - Not Stored" and entry.is_stored and not self.may_lack_line(entry):
+                # The next node finds neither the end nor the notification.
+                self.violate(f"{number} is {state}, and must be stored: {entry}")
+            elif state == "Discarded - Store Failed" and entry.outcome == "accepted":
+                self.violate(f"{number} is {state}, and was accepted: {entry}")
+            elif state not in [*TAKEN, "Discarded - Replaced", "Discarded - Never Acknowledged",
+                               "Discarded - Not Stored", "Discarded - Store Failed"]:
+                self.violate(f"{number} is {state}: {entry}")
+        if entry.outcome == "accepted" and not states:
+            self.lines_lost += 1
+            if not self.may_lack_line(entry):
+                self.violate(f"{number} was accepted and has no final state: {entry}")
+
+    def may_lack_line(self, entry):
+        """Whether a node was lost while it could have the line of the notification's end in its own journal. When a
+        notification was replaced is not known, only that a newer one was sent by then."""
+        begin = entry.answered_time if entry.taken_time == math.inf else entry.taken_time
+        end = begin
+        if entry.is_stored and entry.taken_time == math.inf:
+            end = next((one.answered_time for one in self.entries if one.device == entry.device and one.taken
+                        and one.decided > entry.sent and one.answered_time < math.inf), math.inf)
+        # What a device does not acknowledge ends with its connection.
+        end = max(end, self.disconnected.get(entry.connection, 0))
+        return any(begin - LOST_AFTER < last and first < end + LOST_BEFORE for first, last in self.losses)
+
+    def totals(self):
+        entries = self.entries
+        accepted = [entry for entry in entries if entry.outcome == "accepted"]
+        unknown = [entry for entry in entries if entry.outcome in (None, "unknown")]
+        return {
+            "sent": len(entries), "accepted": len(accepted), "delivered": sum(entry.taken > 0 for entry in accepted),
+            "replaced": sum(entry.is_stored and not entry.taken for entry in accepted),
+            "not_stored": sum(not entry.is_stored and not entry.taken for entry in accepted),
+            "redelivered": sum(max(0, entry.seen - 1) for entry in entries),
+            "refused": sum(entry.outcome == "refused" for entry in entries), "unanswered": len(unknown),
+            "unanswered_delivered": sum(entry.seen > 0 for entry in unknown),
+            "without_line": self.lines_lost, "uncounted": self.uncounted, "violations": len(self.violations),
+        }
