@@ -69,7 +69,7 @@ class Account:
         #: When nodes began to serve.
         self.takeovers = []
         #: Begin and end of times in which a node was frozen, and of those in which one lost the end of its ledger: from
-        #: its kill or freeze until it served no more.
+        #: its kill or freeze until it stopped serving.
         self.frozen, self.losses = [], []
         #: When each connection of a device ended.
         self.disconnected = {}

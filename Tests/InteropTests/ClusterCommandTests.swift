@@ -19,11 +19,7 @@ struct ClusterCommandTests {
       a.run(["cluster", "init", "a", "--store", address, "--single-database", "--json"]))
     let code = try #require(made["code"] as? String)
     _ = try b.run(["cluster", "join", "b", "--store", address, "--code", code])
-    // Twice, so that its arguments name its ports: it begins again with them.
-    for _ in 0..<2 {
-      a.service?.stop()
-      try a.start(["--single-database"])
-    }
+    try a.start(["--single-database"])
   }
 
   private func standBy(_ node: Installation) throws {

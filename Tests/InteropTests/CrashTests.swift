@@ -33,24 +33,6 @@ struct CrashTests {
     #expect(report["replaced"] as? Int ?? 0 > 0)
   }
 
-  /// The short form of `make cluster`, with a new seed each time, which failures print.
-  @Test("Nodes of a cluster and their database fail, and nothing is lost", .timeLimit(.minutes(30)))
-  func cluster() throws {
-    let script = Programs.root.appending(path: "Tests/Crash/cluster.py")
-    let programs = try Programs.product("apus").deletingLastPathComponent()
-    let report = try Programs.json(
-      Programs.run(
-        URL(filePath: "/usr/bin/env"),
-        [
-          "python3", script.path, "--bin", programs.path, "--faults", "5", "--rate", "60",
-        ]))
-    #expect(report["faults"] as? Int == 5)
-    #expect(report["violations"] as? Int == 0)
-    #expect(report["delivered"] as? Int ?? 0 > 0)
-    #expect(report["replaced"] as? Int ?? 0 > 0)
-    #expect(report["events"] as? Int ?? 0 > 0)
-  }
-
   /// The short form of `make burst`.
   @Test(
     "Bursts to one connected device arrive once and in order, from every sender",

@@ -49,7 +49,7 @@ final class Installation {
 
   var authority: String { text("authority_file") }
 
-  /// Starts the service, on the same ports as before if it has run already.
+  /// Starts the service, on the same ports each time.
   ///
   /// - Parameters:
   ///   - gateway, feedback: The modifiers of these listeners, such as "+legacy-tls+confirm".
@@ -68,6 +68,7 @@ final class Installation {
     _ extra: [String] = [], gateway: String = "", feedback: String = "", direct: String = "",
     environment: [String: String] = [:]
   ) throws {
+    try choosePorts()
     service = try Companion(
       apus,
       [
@@ -79,6 +80,34 @@ final class Installation {
         "127.0.0.1:\(feedbackPort)\(feedback)", "--gateway-development-listen", "off",
         "--feedback-development-listen", "off", "--unregister-grace", "0",
       ] + extra, name: "apus serve", environment: environment)
+  }
+
+  /// Below the ports for outgoing connections (ip(7), `ip_local_port_range`): a client that connects again and again
+  /// while the service is dead could get its port.
+  private func choosePorts() throws {
+    guard providerPort == 0 else { return }
+    var ports: Set<Int> = []
+    while ports.count < 4 {
+      let port = Int.random(in: 10_000..<32_000)
+      if Self.isFree(port) { ports.insert(port) }
+    }
+    let chosen = Array(ports)
+    (providerPort, courierPort) = (chosen[0], chosen[1])
+    (gatewayPort, feedbackPort) = (chosen[2], chosen[3])
+  }
+
+  private static func isFree(_ port: Int) -> Bool {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = UInt16(port).bigEndian
+    address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+    return withUnsafePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+      }
+    }
   }
 
   /// Waits until the service serves.

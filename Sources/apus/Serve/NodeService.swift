@@ -21,7 +21,7 @@ struct NodeService {
   private let isAnnounced: Bool
   private let manager = ServiceManager(Process.environment)
 
-  /// Why the node serves no more.
+  /// Why the node stops serving.
   private enum End: Sendable {
     case drained
     case takenOver
