@@ -31,7 +31,7 @@ HOURS ?= 0.5
 WALKS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run check test docs sim screenshots lint format fuzz crash cluster burst restart clean
+.PHONY: help build release run check test edge-test docs sim screenshots lint format fuzz crash cluster burst restart clean
 .PHONY: setup agent-shows
 .PHONY: bench allocations install install-files package package-test image image-test monitoring-test certbot-test
 # `make lint test` shows findings in this order, and parallel builds would only wait for each other's lock.
@@ -62,6 +62,14 @@ test: ## Build and run all tests (FILTER=name runs some)
 	@scripts/setup.sh test
 	swift build --build-tests $(CHECKED)
 	@scripts/test.py $(if $(FILTER),'$(FILTER)')
+
+# In one run, the files that have least to do with what an edge does itself are left out.
+EDGE_TESTS := ApusServerTests\.(Gateway(Delivery|End|Order|Table)|Feedback(List|Reader)|ChannelManagement|BroadcastRequest|Courier(Connect|Frame)|Delivery|Provider(Answer|Certificate|Token)|RequestReason|Stream)
+
+edge-test: ## Run the byte-level tests of the listeners behind an edge of a cluster
+	@scripts/setup.sh test
+	swift build --build-tests $(CHECKED)
+	APUS_TEST_EDGE=1 scripts/test.py '$(EDGE_TESTS)'
 
 docs: setup ## Make pages of the libraries' documentation (.build/docs)
 	@scripts/docs.sh

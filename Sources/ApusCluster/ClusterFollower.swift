@@ -21,6 +21,8 @@ package final class ClusterFollower: Sendable {
   private let directory: DataDirectory
   private let member: ClusterMember
   private let program: String
+  /// Where the node accepts links.
+  private let link: String
   private let log: Log
   private let onOrders: @Sendable (ClusterOrders) -> Void
   private let onRemoval: @Sendable () -> Void
@@ -31,16 +33,18 @@ package final class ClusterFollower: Sendable {
 
   /// - Parameters:
   ///   - program: The version of the program, which other nodes show.
+  ///   - link: Where the node accepts links from others, as HOST:PORT; empty if it does not.
   ///   - onOrders: Called after each sign of life, on the thread.
   ///   - onRemoval: Called once if the node was removed from the cluster, on the thread.
   package init(
-    _ directory: DataDirectory, _ member: ClusterMember, program: String, log: Log,
-    onOrders: @escaping @Sendable (ClusterOrders) -> Void = { _ in },
+    _ directory: DataDirectory, _ member: ClusterMember, program: String, link: String = "",
+    log: Log, onOrders: @escaping @Sendable (ClusterOrders) -> Void = { _ in },
     onRemoval: @escaping @Sendable () -> Void = {}
   ) {
     self.directory = directory
     self.member = member
     self.program = program
+    self.link = link
     self.log = log
     self.onOrders = onOrders
     self.onRemoval = onRemoval
@@ -96,7 +100,7 @@ package final class ClusterFollower: Sendable {
       if wait() { break }
     }
     if let database {
-      _ = try? database.sign(member.node.text, .stopped, version: program)
+      _ = try? database.sign(member.node.text, .stopped, version: program, link: link)
     }
     state.notify { $0.isFinished = true }
   }
@@ -106,7 +110,10 @@ package final class ClusterFollower: Sendable {
       try database ?? directory.clusterDatabase(node: member.node.text, purpose: "follower")
     database = connection
     let role = state.withLock { $0.role }
-    guard let orders = try connection.sign(member.node.text, role, version: program) else {
+    guard
+      let orders = try connection.sign(
+        member.node.text, role, version: program, link: link)
+    else {
       if !state.notify({ state in
         defer { state.isRemoved = true }
         return state.isRemoved

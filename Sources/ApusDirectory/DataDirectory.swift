@@ -73,6 +73,8 @@ package struct DataDirectory: Sendable {
   package enum Authority: String, Sendable {
     case service
     case devices
+    /// The nodes of a cluster.
+    case nodes
   }
 
   package func authorityCertificate(_ authority: Authority) -> String {

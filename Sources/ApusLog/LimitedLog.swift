@@ -43,6 +43,7 @@ extension Log {
     case mailboxUnreadable
     case notificationUnreadable
     case upstreamUnreachable
+    case linkFailed
     case upstreamRejectsCredential
 
     package var event: StaticString {
@@ -84,6 +85,7 @@ extension Log {
       case .mailboxUnreadable: "mailbox unreadable"
       case .notificationUnreadable: "stored notification unreadable"
       case .upstreamUnreachable: "upstream unreachable"
+      case .linkFailed: "link to another node failed"
       case .upstreamRejectsCredential: "upstream rejects the credential of this service"
       }
     }

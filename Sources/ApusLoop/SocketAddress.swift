@@ -24,6 +24,12 @@ package struct SocketAddress: Hashable, Sendable {
     self.scope = scope
   }
 
+  /// The address as a big-endian number of two halves; an IPv4 address is in the lowest 32 bits.
+  package var number: (high: UInt64, low: UInt64) { (high, low) }
+
+  /// Whether it stands for every address of this machine.
+  package var isAny: Bool { high == 0 && low == 0 }
+
   /// Every IPv4 address of this machine.
   package static func anyIPv4(port: UInt16) -> SocketAddress {
     SocketAddress(family: .ipv4, port: port, high: 0, low: 0)

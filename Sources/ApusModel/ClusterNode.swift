@@ -51,14 +51,32 @@ package struct ClusterOrders: Sendable, Equatable {
   /// The nodes that stand by and may take over.
   package var standbyCount: Int
   package var progress: DatabaseProgress
+  /// The names of all nodes.
+  package var nodes: [String]
+  /// The node that has the lease; nil if none has.
+  package var serving: Serving?
+
+  package struct Serving: Sendable, Equatable {
+    package var node: String
+    /// Where it accepts links, as HOST:PORT; empty if it does not.
+    package var link: String
+
+    package init(node: String, link: String) {
+      self.node = node
+      self.link = link
+    }
+  }
 
   package init(
-    isDraining: Bool, filesVersion: Int64, standbyCount: Int, progress: DatabaseProgress
+    isDraining: Bool, filesVersion: Int64, standbyCount: Int, progress: DatabaseProgress,
+    nodes: [String], serving: Serving?
   ) {
     self.isDraining = isDraining
     self.filesVersion = filesVersion
     self.standbyCount = standbyCount
     self.progress = progress
+    self.nodes = nodes
+    self.serving = serving
   }
 }
 

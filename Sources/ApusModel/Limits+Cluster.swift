@@ -29,4 +29,14 @@ extension Limits {
   public static let fencePatienceMilliseconds: UInt64 = 50
   /// Partitions that a node hands over at a time: during its hand-over, nothing is decided about a partition.
   public static let handOversAtOnce = 16
+
+  /// Milliseconds for which a notification waits for the node of its device, before its provider gets a 503: as long as
+  /// a lease takes to lapse.
+  public static let linkWaitMilliseconds: UInt64 = 5000
+  /// Milliseconds before a link that ended or failed is opened again.
+  public static let linkRetryMilliseconds: UInt64 = 100
+  /// Milliseconds within which another node must complete the handshake of a link.
+  public static let linkHandshakeMilliseconds: UInt64 = 3000
+  /// Undecided notifications of one link, beyond which it is not read.
+  public static let linkWindow = 8192
 }

@@ -10,6 +10,8 @@ public enum ListenerKind: String, Sendable, CaseIterable {
   case feedback
   /// Where providers manage channels, over HTTP/2.
   case channels
+  /// Other nodes of the cluster.
+  case link
 
   /// From 0 on, in the order of the cases.
   package var index: Int {
@@ -19,6 +21,7 @@ public enum ListenerKind: String, Sendable, CaseIterable {
     case .gateway: 2
     case .feedback: 3
     case .channels: 4
+    case .link: 5
     }
   }
 }

@@ -1,3 +1,4 @@
+import ApusAdmin
 package import ApusCore
 package import ApusModel
 
@@ -10,9 +11,11 @@ extension Service {
     running.topicCounters()
   }
 
-  /// Connections of all kinds, over all workers.
+  /// Connections of clients, over all workers.
   package func connectionCount() -> Int {
-    everyone.reduce(0) { $0 + $1.ask { $0.connections.count } }
+    everyone.reduce(0) { sum, worker in
+      sum + worker.ask { $0.connections.count - $0.connections.counts[.link, .production] }
+    }
   }
 
   /// What notifications take in memory, as far as the workers' turns have ended.

@@ -107,7 +107,7 @@ package final class Service {
     let events = EventSink()
     let watched = WatchedEvents(expiries, loader)
     webhooks =
-      configuration.interceptor == nil
+      configuration.interceptor == nil && !configuration.isEdge
       ? WebhookService(
         dataDirectory, sink: events, megabytes: configuration.webhookMegabytes,
         firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, log: configuration.log
@@ -130,6 +130,7 @@ package final class Service {
       audit: audit, labels: labels,
       events: events, expiries: expiries,
       enrolment: enrolment,
+      edge: configuration.isEdge ? configuration.link.map { Edge($0.identity) } : nil,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
     self.workers = workers
@@ -185,7 +186,7 @@ package final class Service {
         journals: Self.journals(configuration, dataDirectory, workers: count),
         hasRelay: !trust.upstreams.isEmpty)
       for worker in everyone { try worker.devices.restore(opening) }
-      jobs.load(store, journaled: opening.journaledLines)
+      if !configuration.isEdge { jobs.load(store, journaled: opening.journaledLines) }
     } catch {
       store.close()
       throw error
@@ -206,7 +207,7 @@ package final class Service {
     webhooks?.start()
     try startRelay()
     for worker in everyone { worker.start() }
-    jobs.start(running)
+    if !configuration.isEdge { jobs.start(running) }
     channels.deleteUnwanted(trust.directory)
     channelTimer = channelMetrics.start(on: watch.loop)
     watch.start()
@@ -239,6 +240,9 @@ package final class Service {
         .text("reason", "\(error)"))
     }
   }
+
+  /// Another service of this process announces its addresses from now on.
+  package func surrenderAddresses() { addressFile = nil }
 
   private var announcedListeners: [ServiceAddresses.Listener] {
     // Commands send no PROXY header.
@@ -274,21 +278,31 @@ package final class Service {
     var listener = ServiceListener(
       kind: configured.kind, environment: configured.environment,
       context: context, authorities: trust.authorities(of: configured.kind),
-      addresses: configured.addresses, rules: configured.rules, proxies: configured.proxies)
+      addresses: configured.addresses, rules: configured.rules, proxies: configured.proxies,
+      ordinal: listeners.count {
+        $0.kind == configured.kind && $0.environment == configured.environment
+      })
     // Sockets with SO_REUSEPORT would share the address with those of another service of the same user.
     for address in configured.addresses
-    where workers.count > 1 && configuration.inheritedSockets[address] == nil {
+    where isSharingPorts && !configuration.takesPortsOver
+      && configuration.inheritedSockets[address] == nil
+    {
       try Listener.requireFree(address)
     }
     let listening = acceptors.isEmpty ? workers : acceptors
     for (index, worker) in listening.enumerated() {
-      let bound = try worker.listen(listener, reusePort: workers.count > 1)
+      let bound = try worker.listen(listener, reusePort: isSharingPorts)
       // Port 0 is chosen once; the others follow.
       if index == 0 { listener = listener.with(addresses: bound) }
     }
     listeners.append(
       OpenListener(
         kind: listener.kind, environment: listener.environment, addresses: listener.addresses))
+  }
+
+  /// Whether several sockets listen on each address.
+  private var isSharingPorts: Bool {
+    workers.count > 1 || configuration.isEdge || configuration.takesPortsOver
   }
 
   // MARK: While it runs
@@ -330,7 +344,7 @@ package final class Service {
   ///
   /// - Parameter wait: Waits for so many milliseconds; true where the rest is to be cut short.
   package func stop(wait: (Int64) -> Bool = { sleep(milliseconds: $0) }) {
-    log(.notice, "stopping")
+    log(.notice, configuration.isEdge ? "edge stopping" : "stopping")
     addressFile?.remove()
     addressFile = nil
     admin?.drain()

@@ -1,3 +1,18 @@
+/// What a trusted peer says of somebody whose connection it passes on: the results of the handshake there.
+package final class RepresentedPeer: Sendable {
+  let applicationProtocol: String?
+  let certificateDER: [UInt8]?
+
+  package init(applicationProtocol: String?, certificateDER: [UInt8]?) {
+    self.applicationProtocol = applicationProtocol
+    self.certificateDER = certificateDER
+  }
+
+  var withoutCertificate: RepresentedPeer {
+    RepresentedPeer(applicationProtocol: applicationProtocol, certificateDER: nil)
+  }
+}
+
 /// The results of a completed handshake.
 extension TLSConnection {
   /// OpenSSL's part of the connection; nil if it has none.
@@ -24,7 +39,10 @@ extension TLSConnection {
   }
 
   /// The negotiated application protocol; nil if none.
-  package var negotiatedProtocol: String? { protocolIndex.map { context.applicationProtocols[$0] } }
+  package var negotiatedProtocol: String? {
+    if let represented { return represented.applicationProtocol }
+    return protocolIndex.map { context.applicationProtocols[$0] }
+  }
 
   /// Nil for a version that this layer never offers.
   package var version: TLSVersion? {
@@ -54,7 +72,8 @@ extension TLSConnection {
   /// The peer's certificate in DER; nil if it has none, or it was dropped. Copied from OpenSSL at each call until
   /// `compact()`.
   package var peerCertificateDER: [UInt8]? {
-    switch side {
+    if let represented { return represented.certificateDER }
+    return switch side {
     case .openSSL(let side): side.peerCertificateDER
     case .records(let side): side.facts?.peerCertificateDER
     case .plain(let side): side.peerCertificateDER
@@ -63,7 +82,10 @@ extension TLSConnection {
   }
 
   /// Frees the memory of the peer's certificate, after `compact()`; before it, OpenSSL owns it.
-  package func forgetPeerCertificate() { records?.forgetPeerCertificate() }
+  package func forgetPeerCertificate() {
+    records?.forgetPeerCertificate()
+    if let represented { represent(represented.withoutCertificate) }
+  }
 
   /// Whether the peer has a certificate that expires before that time, in seconds since 1970. Does not copy it; only
   /// before `compact()`.

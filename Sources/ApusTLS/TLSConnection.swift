@@ -37,6 +37,8 @@ internal import COpenSSL
 
   package let context: TLSContext
   private(set) var side: Side
+  /// Nil unless the peer speaks for another.
+  private(set) var represented: RepresentedPeer?
 
   /// The context decides the role.
   ///
@@ -86,6 +88,11 @@ internal import COpenSSL
     case .plain(let side): side.phase == .established || side.phase == .closedByPeer
     }
   }
+
+  package var isRepresented: Bool { represented != nil }
+
+  /// From now on, what the handshake found out about the peer is what the peer says about another.
+  package func represent(_ peer: RepresentedPeer) { represented = peer }
 
   // MARK: Reading
 

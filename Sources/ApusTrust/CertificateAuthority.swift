@@ -113,6 +113,13 @@ package struct CertificateAuthority: Sendable {
     try issue(.server(names: names, publicKey: publicKey, validity: validity))
   }
 
+  /// Issues a certificate for a node of a cluster, which is a server and a client.
+  package func issueNode(
+    name: String, publicKey: PublicKey, validity: Validity
+  ) throws(TrustFault) -> Certificate {
+    try issue(.node(name: name, publicKey: publicKey, validity: validity))
+  }
+
   /// Issues a provider's certificate, with Apple's extensions of push certificates.
   package func issueProvider(
     _ request: ProviderCertificateRequest

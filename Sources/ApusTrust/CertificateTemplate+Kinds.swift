@@ -8,13 +8,29 @@ extension CertificateTemplate {
   static func server(
     names: [String], publicKey: PublicKey, validity: Validity
   ) throws(TrustFault) -> CertificateTemplate {
+    try server(names: names, publicKey: publicKey, validity: validity, isClient: false)
+  }
+
+  static func node(
+    name: String, publicKey: PublicKey, validity: Validity
+  ) throws(TrustFault) -> CertificateTemplate {
+    try server(names: [name], publicKey: publicKey, validity: validity, isClient: true)
+  }
+
+  private static func server(
+    names: [String], publicKey: PublicKey, validity: Validity, isClient: Bool
+  ) throws(TrustFault) -> CertificateTemplate {
     guard let first = names.first else { throw .noNames }
     var parts: [[UInt8]] = []
     for name in names { parts.append(try ServerName.generalName(name)) }
     // RFC 5280, appendix A, allows 64 characters in CN; the alternative names are what counts.
     let subject = Certificate.Subject(commonName: first.utf8.count <= 64 ? first : "Apus")
     var template = try leaf(subject: subject, publicKey: publicKey, validity: validity)
-    template.addExtendedKeyUsage(.serverAuth)
+    if isClient {
+      template.addExtendedKeyUsage(.serverAuth, .clientAuth)
+    } else {
+      template.addExtendedKeyUsage(.serverAuth)
+    }
     template.add(.subjectAlternativeName, DER.sequence(parts))
     return template
   }

@@ -100,8 +100,8 @@ struct CertificateTemplate {
     add(.keyUsage, critical: true, DER.namedBits(bits))
   }
 
-  mutating func addExtendedKeyUsage(_ purpose: OID) {
-    add(.extendedKeyUsage, DER.sequence(purpose.der))
+  mutating func addExtendedKeyUsage(_ purposes: OID...) {
+    add(.extendedKeyUsage, DER.sequence(purposes.map(\.der)))
   }
 
   /// RFC 5280, section 4.2.1.2, method 1: SHA-1 of the key's BIT STRING without its first byte.

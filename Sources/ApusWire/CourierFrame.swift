@@ -14,6 +14,15 @@ package struct CourierFrame: Sendable {
   let assembled: [UInt8]
   let range: Range<Int>
 
+  /// Appends a frame with these fields.
+  package static func append(
+    _ command: UInt8, _ fields: Span<UInt8>, to output: inout [UInt8]
+  ) {
+    output.append(command)
+    output.append(bigEndian: UInt32(fields.count))
+    output.append(fields)
+  }
+
   /// The fields. `input` must be the span that the frame was read from.
   @_lifetime(copy input, borrow self)
   package func fields(in input: Span<UInt8>) -> Span<UInt8> {

@@ -234,7 +234,7 @@ struct TableTests {
       "--port": "2197", "--channels-port": "2199", "--courier-port": "5223",
       "--gateway-port": "2195",
       "--feedback-port": "2196", "--console-port": "2190",
-      "--proxy-from": "127.0.0.0/8,::1",
+      "--proxy-from": "127.0.0.0/8,::1", "--link-listen": "off",
     ]
     for option in Program.apus.options where option.group == .listeners {
       #expect(option.defaultText == defaults[option.flag])

@@ -60,13 +60,23 @@ struct ClusterDatabaseTests {
     #expect(
       orders
         == ClusterOrders(
-          isDraining: false, filesVersion: 0, standbyCount: 0, progress: progress))
+          isDraining: false, filesVersion: 0, standbyCount: 0, progress: progress,
+          nodes: ["a", "b"], serving: nil))
     _ = try database.sign("b", .standby, version: "2")
     #expect(try database.setDraining(true, "a"))
     #expect(try !database.setDraining(true, "c"))
     #expect(
       try database.sign("a", .serving, version: "2")
-        == ClusterOrders(isDraining: true, filesVersion: 0, standbyCount: 1, progress: progress))
+        == ClusterOrders(
+          isDraining: true, filesVersion: 0, standbyCount: 1, progress: progress,
+          nodes: ["a", "b"], serving: nil))
+    try sql("UPDATE apus.lease SET released = false, holder = 'a'")
+    _ = try database.sign("a", .serving, version: "2", link: "a.example:2193")
+    #expect(
+      try database.sign("b", .standby, version: "2")?.serving
+        == ClusterOrders.Serving(node: "a", link: "a.example:2193"))
+    try sql("UPDATE apus.lease SET released = true")
+    #expect(try database.sign("b", .standby, version: "2")?.serving == nil)
     // One that drains takes nothing over, and neither does one that was not heard of for long.
     _ = try database.setDraining(true, "b")
     #expect(try database.sign("a", .serving, version: "2")?.standbyCount == 0)

@@ -114,6 +114,46 @@ struct ClusterCommandTests {
     device.disconnect()
   }
 
+  @Test("With links every node accepts clients, and a push during a take-over is only late")
+  func links() throws {
+    defer { removeFiles() }
+    a.service?.stop()
+    try a.start(linked())
+    try b.launch(linked())
+    _ = try #require(b.service).first("standby")
+    let device = try b.device("phone")
+    let token = try device.connect()
+    try a.send(1, to: token)
+    try b.send(2, to: token)
+    #expect(try device.shown(atLeast: 2) == [1, 2])
+
+    a.service?.stop(SIGKILL)
+    // Its node stands by, and knows of no other.
+    try b.send(3, to: token, lifetimeSeconds: 3600)
+    #expect(try states(b)["b"] == "serving")
+    #expect(try device.shown(atLeast: 3) == [1, 2, 3])
+    try b.awaitReady()
+    try b.send(4, to: token, lifetimeSeconds: 3600)
+    #expect(try device.shown(atLeast: 4) == [1, 2, 3, 4])
+
+    // The first node comes back as an edge.
+    try a.launch(linked())
+    _ = try #require(a.service).first("standby")
+    try a.send(5, to: token)
+    #expect(try device.shown(atLeast: 5) == [1, 2, 3, 4, 5])
+    // One that stops says so, and its clients go elsewhere.
+    a.service?.stop()
+    try b.send(6, to: token)
+    #expect(try device.shown(atLeast: 6) == [1, 2, 3, 4, 5, 6])
+    let refusal = try b.run(["serve", "--link-listen", "2193"], expecting: 2)
+    #expect(refusal.contains("would not know this machine's address"), "\(refusal)")
+    device.disconnect()
+  }
+
+  private func linked() -> [String] {
+    ["--single-database", "--link-listen", "127.0.0.1:\(Installation.freePort())"]
+  }
+
   @Test("A node that was frozen steps down when it finds that another one has taken over")
   func frozen() throws {
     defer { removeFiles() }

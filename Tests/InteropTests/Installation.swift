@@ -47,7 +47,9 @@ final class Installation {
 
   func text(_ key: String) -> String { made[key] as? String ?? "" }
 
-  var authority: String { text("authority_file") }
+  var authority: String {
+    made.isEmpty ? "\(directory.path)/authority/service.crt" : text("authority_file")
+  }
 
   /// Starts the service, on the same ports each time.
   ///
@@ -87,13 +89,17 @@ final class Installation {
   private func choosePorts() throws {
     guard providerPort == 0 else { return }
     var ports: Set<Int> = []
-    while ports.count < 4 {
-      let port = Int.random(in: 10_000..<32_000)
-      if Self.isFree(port) { ports.insert(port) }
-    }
+    while ports.count < 4 { ports.insert(Self.freePort()) }
     let chosen = Array(ports)
     (providerPort, courierPort) = (chosen[0], chosen[1])
     (gatewayPort, feedbackPort) = (chosen[2], chosen[3])
+  }
+
+  static func freePort() -> Int {
+    while true {
+      let port = Int.random(in: 10_000..<32_000)
+      if isFree(port) { return port }
+    }
   }
 
   private static func isFree(_ port: Int) -> Bool {

@@ -5,7 +5,7 @@ enum FolderRule {
 
   /// From the bottom to the top: a folder may refer to types of those before it. Files outside of folders are on top.
   static let order = [
-    "Interceptor", "Shared", "Connection", "DeviceMemory", "Device", "Routing", "Provider",
+    "Interceptor", "Shared", "Connection", "Link", "DeviceMemory", "Device", "Routing", "Provider",
     "Courier", "Feedback", "Interception", "Worker",
   ]
 

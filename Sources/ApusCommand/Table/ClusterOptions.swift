@@ -7,5 +7,13 @@ package enum ClusterOptions {
     "--address", .text("HOST"), in: [Verb.cluster], group: .change, scope: .flagOnly,
     help: "With `init` and `join`: where clients reach the node, which `nodes` shows.")
 
-  package static let descriptions = [code.description, address.description]
+  package static let linkListen = Option(
+    "--link-listen", .listen(port: 2193), in: [Verb.serve], group: .listeners, default: "off",
+    help:
+      "Listener of a node for the other nodes of its cluster; usually 2193. With it the node also accepts clients "
+      + "while another node serves, and passes on to that one what they send.")
+
+  package static let descriptions = [
+    code.description, address.description, linkListen.description,
+  ]
 }

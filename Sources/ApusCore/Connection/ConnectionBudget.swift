@@ -6,6 +6,8 @@ package enum ConnectionHolder: Sendable, Hashable {
   case device
   /// A team's provider; nil if the credential names no team.
   case provider(ShortID?)
+  /// Another node of the cluster.
+  case node
 }
 
 /// Decides which connections a process accepts, and which of them may become trusted.

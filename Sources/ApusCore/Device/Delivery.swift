@@ -11,6 +11,9 @@ package struct Answer: Sendable, Equatable {
     case testPush
     /// A part of a push to many devices: `slot` is its number, `sequence` the device's place in it.
     case groupPush
+    /// A notification that another node admitted: `slot` is the link's index in the worker's table of connections,
+    /// `sequence` the number that the other node knows it by.
+    case linked
   }
 
   package var worker: UInt16
@@ -35,6 +38,14 @@ package struct Answer: Sendable, Equatable {
     slot = connection
     self.generation = generation
     self.sequence = sequence
+  }
+
+  package init(worker: UInt16, link: UInt32, generation: UInt32, number: UInt32) {
+    self.worker = worker
+    kind = .linked
+    slot = link
+    self.generation = generation
+    sequence = number
   }
 
   package init(worker: UInt16, groupPush: UInt32, place: UInt32) {

@@ -192,6 +192,7 @@ extension DataDirectory.Authority {
     switch self {
     case .service: "Apus service authority"
     case .devices: "Apus device authority"
+    case .nodes: "Apus node authority"
     }
   }
 }

@@ -23,7 +23,7 @@ extension Connection {
         unsafe pump(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         if count < buffer.count { return markDirty() }
       case .wouldBlock: return markDirty()
-      case .endOfStream: return peerFinished()
+      case .endOfStream: return inputEnded()
       case .failed: return abort()
       }
     }

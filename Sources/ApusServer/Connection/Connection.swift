@@ -17,7 +17,7 @@ final class Connection: SocketHandler {
   /// Strong for the same reason as the driver's reference: the table forgets a connection that ends.
   let table: ConnectionTable
   let context: WorkerContext
-  let listener: ServiceListener
+  private(set) var listener: ServiceListener
   /// Its place in the table.
   let entry: DeadlineWheel.Entry
   /// The client; the proxy itself until it has named the client.
@@ -120,6 +120,12 @@ final class Connection: SocketHandler {
     markDirty()
   }
 
+  /// Nothing more comes of a client whose node stops.
+  func inputEndedAtEdge() {
+    isPeerFinished = true
+    updateInterest()
+  }
+
   /// The peer shut its side while its input was discarded.
   func discardedInputEnded() {
     isPeerFinished = true
@@ -140,6 +146,11 @@ final class Connection: SocketHandler {
     stage = .open
     lookAtExpiry()
     tls.compact()
+    goOnEstablished()
+  }
+
+  /// The peer is who its certificate says, or has none.
+  func goOnEstablished() {
     if listener.kind == .gateway || listener.kind == .feedback {
       // As for a certificate that is not valid here: the handshake succeeds, then the service closes.
       guard becomeTrusted(as: .provider(certificateTeam)) else { return close() }
@@ -160,6 +171,13 @@ final class Connection: SocketHandler {
   func identify(_ client: SocketAddress, headerByteCount: Int) {
     peer = client
     untrusted.proxyHeaderEnded(atByte: headerByteCount)
+  }
+
+  /// Another node has accepted it for a client of `listener`, whose protocol is to begin.
+  func represent(_ client: SocketAddress, at listener: ServiceListener) {
+    driver = nil
+    peer = client
+    self.listener = listener
   }
 
   /// From now on the gate counts it for `holder`.
@@ -305,8 +323,11 @@ final class Connection: SocketHandler {
   /// opens its next connection before it closes this one must not have to wait for itself.
   var isComplete: Bool { isLingering && !awaitsConfirmation && isTaken }
 
-  /// Whether the peer's system has all output.
-  private var isTaken: Bool { unsent.isEmpty && socket.unacknowledgedByteCount == 0 }
+  /// Whether the peer's system has all output. Of a client's connection at another node, only that node can tell.
+  private var isTaken: Bool {
+    unsent.isEmpty && socket.unacknowledgedByteCount == 0
+      && (!tls.isRepresented || isPeerFinished)
+  }
 
   /// The peer shut its side while the connection lingered. It may have done so long before, without having read
   /// anything: then, too, only its system can tell.
@@ -327,7 +348,9 @@ final class Connection: SocketHandler {
       linger = Linger(sinceSeconds: context.nowSeconds, isSeenTaken: true)
       stage = .lingering(linger)
     }
-    guard context.nowSeconds < linger.sinceSeconds + UInt64(Limits.feedbackTakenSeconds) else {
+    // The node that holds the client's connection waits as long, and then says how it ended.
+    let limit = Limits.feedbackTakenSeconds * (tls.isRepresented ? 2 : 1)
+    guard context.nowSeconds < linger.sinceSeconds + UInt64(limit) else {
       return abort(.timedOut(isTaken: isTaken))
     }
     schedule.deadlineSeconds = context.nowSeconds + 1

@@ -10,8 +10,21 @@ import Glibc
 protocol ConnectionHost: AnyObject {
   /// Begins the protocol of a connection whose handshake is completed; nil if the connection is to be closed.
   func beginProtocol(of connection: Connection) -> ConnectionDriver?
+  /// Begins the protocol of a link for notifications.
+  ///
+  /// - Parameter unread: What has come already.
+  func beginLink(of connection: Connection, unread: [UInt8]) -> ConnectionDriver
+  /// One of the listeners of a kind and an environment; nil if none is open.
+  ///
+  /// - Parameter ordinal: Which, from 0 on; the first if there are not as many.
+  func listener(
+    _ kind: ListenerKind, _ environment: Environment, ordinal: Int
+  ) -> ServiceListener?
   /// Continues with the protocol of a connection that was accepted elsewhere.
-  func resumeProtocol(_ state: any HandedOverState, of connection: Connection) -> ConnectionDriver
+  /// Nil if the connection is to be closed.
+  func resumeProtocol(
+    _ state: any HandedOverState, of connection: Connection
+  ) -> ConnectionDriver?
   /// Sends the connection to the worker that continues with it: the owner of its device, or the one that serves
   /// providers.
   func handOver(_ connection: HandedOverConnection)
@@ -135,6 +148,24 @@ protocol ConnectionHost: AnyObject {
     guard hasRoom else { return false }
     untrusted.remove(connection)
     connection.identify(client, headerByteCount: headerByteCount)
+    untrusted.append(connection, self)
+    return true
+  }
+
+  /// Another node has accepted a connection for a client: from now on it counts for the client's address, at the
+  /// listener that the client connected to. False, and nothing has changed, if the address holds too many.
+  func reassign(
+    _ connection: Connection, to listener: ServiceListener, client: SocketAddress
+  ) -> Bool {
+    let gate = context.gate
+    guard
+      makeRoom(for: client, newcomer: connection, { gate.accept(from: client, at: listener) })
+    else { return false }
+    gate.close(connection.countedPeer, at: connection.listener, holder: nil)
+    untrusted.remove(connection)
+    counts[connection.listener.kind, connection.listener.environment] -= 1
+    connection.represent(client, at: listener)
+    counts[listener.kind, listener.environment] += 1
     untrusted.append(connection, self)
     return true
   }

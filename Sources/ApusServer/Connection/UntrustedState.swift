@@ -39,7 +39,8 @@ struct UntrustedState {
     return bytes
   }
 
-  mutating func putBack(_ bytes: [UInt8]) { waiting = bytes }
+  /// Behind them nothing waits but what came with them.
+  mutating func putBack(_ bytes: [UInt8]) { waiting += bytes }
 
   mutating func handshakeBegan(atMilliseconds now: UInt64) { halfOpenMilliseconds = now }
 

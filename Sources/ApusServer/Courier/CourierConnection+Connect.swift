@@ -35,8 +35,14 @@ extension CourierConnection {
       return refuse(error)
     }
     context.expiries.deviceAccepted(identity.device, notAfter: identity.notAfter)
-    connection.tls.forgetPeerCertificate()
-    arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
+    let arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
+    if context.shared.edge != nil {
+      CourierFrame.append(command, fields, to: &arrival.connectFrame)
+      arrival.certificateDER = connection.tls.peerCertificateDER ?? []
+    } else {
+      connection.tls.forgetPeerCertificate()
+    }
+    self.arrival = arrival
     stage = .handingOver
     connection.leaveAsDevice()
   }

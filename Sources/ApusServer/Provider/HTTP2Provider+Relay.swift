@@ -20,7 +20,8 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ content: borrowing RequestRecord, _ grant: Grant?,
     _ directory: Directory
   ) throws(Refusal) -> Bool {
-    guard !context.trust.upstreams.isEmpty, let relay = context.configuration.relay,
+    let edge = context.shared.edge
+    guard !context.trust.upstreams.isEmpty, edge != nil || context.configuration.relay != nil,
       let token = Admission.tokenOfAnyService(content.fields), !isOwn(token)
     else { return false }
     let head = try Admission.examine(
@@ -30,6 +31,11 @@ extension HTTP2Provider {
     guard let topic = head.topic, let upstream = context.trust.upstreams[topic.key.app] else {
       return false
     }
+    if let edge {
+      forward(request, edge)
+      return true
+    }
+    guard let relay = context.configuration.relay else { return false }
     let notification = try Admission.relayed(
       head, content.fields, token: token,
       grant: grant ?? Grant(team: topic.team, scope: .team), connection: sender,

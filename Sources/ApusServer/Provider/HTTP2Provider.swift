@@ -30,6 +30,8 @@ final class HTTP2Provider: ConnectionDriver {
   private var hasProbed = false
   /// Requests in progress.
   var undecidedCount = 0
+  /// Those that another node answers; nil before there is one.
+  var forwarded: ForwardedRequests?
   /// Second of the worker's clock at which something last came or went.
   private var activeSeconds: UInt64
   /// That at which a connection ends that has shown no valid credential.
@@ -155,6 +157,7 @@ final class HTTP2Provider: ConnectionDriver {
   }
 
   func decide(_ request: HTTP2Request) {
+    if forwardsChannels(request) { return }
     if managesChannels { return decideOnChannels(request) }
     if request.isBroadcast { return decideOnBroadcast(request) }
     do throws(Refusal) {
@@ -272,7 +275,7 @@ final class HTTP2Provider: ConnectionDriver {
 
   /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too, which is the result.
   @discardableResult
-  private func answer(
+  func answer(
     _ request: HTTP2Request, _ rejection: Rejection, isCounted: Bool = true
   ) -> NotificationID {
     defer { connection.markDirty() }
@@ -299,6 +302,7 @@ final class HTTP2Provider: ConnectionDriver {
   override func flush() -> Connection.Ending {
     if let ending = interception?.flush(self) { return ending }
     if ending.isDraining { goOnDraining() }
+    forwarded?.flush()
     while connection.mayWrite, session.wantsWrite {
       context.scratch.removeAll(keepingCapacity: true)
       session.pendingOutput(into: &context.scratch, limit: TLSBuffers.recordBytes)
@@ -385,6 +389,7 @@ final class HTTP2Provider: ConnectionDriver {
   /// The socket is gone. Requests that are still being decided come back through `finish`.
   override func connectionClosed(_ end: Connection.End) {
     isClosed = true
+    forwarded?.close()
     interception?.connectionClosed(self)
   }
 }

@@ -8,6 +8,8 @@ import ApusModel
 final class Router {
   private let context: WorkerContext
   private let shard: ShardDriver
+  /// Where another node decides; nil where this one does.
+  private var uplink: Uplink?
   /// Handles what this worker gets, from others or from itself.
   private var handler: (WorkerMessage) -> Void = { _ in }
   private var inboxes: [Inbox<WorkerMessage>] = []
@@ -22,6 +24,11 @@ final class Router {
   init(_ context: WorkerContext, _ shard: ShardDriver) {
     self.context = context
     self.shard = shard
+    guard let edge = context.shared.edge, !context.isAcceptor else { return }
+    uplink = Uplink(context, edge) { [unowned self] verdict, notification in
+      shard.shard.pool.release(notification)
+      handler(.verdict(verdict))
+    }
   }
 
   /// Call this before a loop runs.
@@ -39,6 +46,10 @@ final class Router {
   /// Hands an admitted notification to the worker that owns its device. Returns the verdict if it is known at once;
   /// otherwise the verdict comes as a message to the worker that `answer` names.
   func route(_ notification: consuming Notification, _ answer: Answer) -> Verdict? {
+    if let uplink {
+      uplink.submit(notification, answer)
+      return nil
+    }
     let target = context.ownerIndex(of: notification.claims.device)
     guard target == context.index else {
       outboxes[target].append(.submit(notification, answer))
@@ -57,10 +68,14 @@ final class Router {
 
   /// Sends what the turn brought about.
   func endTurn() {
+    uplink?.endTurn()
     for target in outboxes.indices where !outboxes[target].isEmpty {
       _ = inboxes[target].send(contentsOf: &outboxes[target])
     }
   }
+
+  /// Another node decides from now on, or none.
+  func linkTargetChanged() { uplink?.targetChanged() }
 
   private func receive(_ messages: inout [WorkerMessage]) {
     if messages.count > 1 { prefetch(messages) }
@@ -77,6 +92,8 @@ final class Router {
 
   func dismantle() {
     inbox.close()
+    uplink?.dismantle()
+    uplink = nil
     (inboxes, outboxes) = ([], [])
     handler = { _ in }
   }

@@ -28,6 +28,7 @@ struct ListenerContexts: Sendable {
     for listener: ListenerConfiguration, trusting trusted: Authorities,
     showing other: TLSIdentity? = nil, parsing texts: ParsedTexts = ParsedTexts()
   ) throws -> TLSContext {
+    if listener.kind == .link { return try linkContext(texts) }
     let authorities = Array(trusted.certificates.map(\.pem).joined().utf8)
     let revocations = revocations
     let operators = listener.serverCertificate.flatMap(certificates.identity)
@@ -46,6 +47,7 @@ struct ListenerContexts: Sendable {
       tls.applicationProtocols = courierProtocols
       // Four current provider libraries offer no ALPN, but every device must.
       tls.acceptsClientsWithoutALPN = false
+    case .link: break
     case .gateway, .feedback:
       tls.clientCertificates = .required(authoritiesPEM: authorities)
       tls.keepsBuffers = listener.kind == .gateway
@@ -62,6 +64,21 @@ struct ListenerContexts: Sendable {
       tls.clientCertificates = .taken(authoritiesPEM: authorities)
       tls.isRevoked = nil
     }
+    return try TLSContext(server: tls, parsing: texts)
+  }
+
+  /// Only nodes of the cluster connect.
+  private func linkContext(_ texts: ParsedTexts) throws -> TLSContext {
+    guard let identity = configuration.link?.identity else {
+      preconditionFailure("a listener for links needs an identity")
+    }
+    var tls = TLSServerConfiguration(
+      identity: TLSIdentity(
+        certificateChainPEM: identity.certificatePEM, privateKeyPEM: identity.keyPEM),
+      minimumVersion: .v1_3,
+      clientCertificates: .required(authoritiesPEM: identity.authorityPEM),
+      applicationProtocols: [LinkTarget.applicationProtocol], acceptsClientsWithoutALPN: false)
+    tls.keepsBuffers = true
     return try TLSContext(server: tls, parsing: texts)
   }
 

@@ -98,6 +98,12 @@ package struct ServerConfiguration: Sendable {
   package var ledgerWatcher: (any LedgerWatcher)?
   /// Sends what is for other services' devices upstream; nil: requests for such devices are rejected.
   package var relay: (any UpstreamRelay)?
+  /// What links to other nodes need; nil without any.
+  package var link: LinkServing?
+  /// Whether another node decides about devices, and this service accepts clients for it.
+  package var isEdge = false
+  /// Whether another service of this process listens on the addresses until it has ended.
+  package var takesPortsOver = false
   /// What makes the service that of a node of a cluster; nil for one of its own.
   package var node: NodeServing?
   package var log = Log()

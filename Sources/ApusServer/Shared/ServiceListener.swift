@@ -16,11 +16,13 @@ final class ServiceListener: Sendable {
   let rules: BinaryRules
   /// The proxies that may connect, each of which names its client first; nil if clients connect themselves.
   let proxies: [AddressRange]?
+  /// Which of the listeners of its kind and environment, from 0 on.
+  let ordinal: Int
 
   init(
     kind: ListenerKind, environment: Environment, context: TLSContext,
     authorities: Authorities, addresses: [SocketAddress], rules: BinaryRules,
-    proxies: [AddressRange]? = nil
+    proxies: [AddressRange]? = nil, ordinal: Int = 0
   ) {
     self.kind = kind
     self.environment = environment
@@ -29,6 +31,7 @@ final class ServiceListener: Sendable {
     self.addresses = addresses
     self.rules = rules
     self.proxies = proxies
+    self.ordinal = ordinal
   }
 
   var name: String { "\(kind.rawValue) \(environment.name)" }
@@ -37,13 +40,13 @@ final class ServiceListener: Sendable {
   func with(context: TLSContext, authorities: Authorities) -> ServiceListener {
     ServiceListener(
       kind: kind, environment: environment, context: context, authorities: authorities,
-      addresses: addresses, rules: rules, proxies: proxies)
+      addresses: addresses, rules: rules, proxies: proxies, ordinal: ordinal)
   }
 
   /// The same at the addresses that were bound.
   func with(addresses: [SocketAddress]) -> ServiceListener {
     ServiceListener(
       kind: kind, environment: environment, context: context, authorities: authorities,
-      addresses: addresses, rules: rules, proxies: proxies)
+      addresses: addresses, rules: rules, proxies: proxies, ordinal: ordinal)
   }
 }

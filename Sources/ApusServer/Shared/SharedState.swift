@@ -29,6 +29,8 @@ struct SharedState: Sendable {
   var expiries: ExpiryWatch
   /// The queue of requests for certificates; nil without enrolment.
   var enrolment: EnrolmentQueue?
+  /// Nil where this service decides about its devices.
+  var edge: Edge?
   /// The interceptor; nil in a normal service.
   var interception: SharedInterception?
 }

@@ -124,7 +124,8 @@ struct WorkerShutdown {
   private(set) var isDraining = false
   /// Whether devices have been told to disconnect.
   private(set) var isDrainingDevices = false
-  private var reconnectSpreadMilliseconds: UInt64 = 0
+  /// Of use before the shutdown begins as well: an edge may stop while this service goes on.
+  private var reconnectSpreadMilliseconds = Limits.reconnectSpreadMilliseconds.lowerBound
 
   /// - Parameter count: connected devices of all workers.
   mutating func beginWithDevices(count: Int) {

@@ -14,7 +14,8 @@ extension Worker {
   /// device's, or if a row cannot represent its state.
   func fallDormant(_ connection: Connection) -> Bool {
     let now = Int64(loop.nowMilliseconds)
-    guard !context.shutdown.isDrainingDevices, connection.isQuiet,
+    // A row knows no other listener's TLS than that of its device.
+    guard !context.shutdown.isDrainingDevices, connection.isQuiet, !connection.tls.isRepresented,
       let courier = connection.driver as? CourierConnection, courier.isQuiet(atMilliseconds: now),
       let device = courier.device, device.mayFallDormant(atMilliseconds: now),
       let listener = dormant.reserve(connection.slot, connection.listener)

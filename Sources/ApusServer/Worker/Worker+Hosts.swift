@@ -2,12 +2,17 @@ import ApusCore
 import ApusHTTP2
 import ApusLoop
 import ApusModel
+import ApusTLS
 
 // What the worker's connections and devices ask of it.
 
 extension Worker: ConnectionHost {
   func beginProtocol(of connection: Connection) -> ConnectionDriver? {
-    switch connection.listener.kind {
+    if let edge = context.shared.edge, connection.listener.kind.isForwardedAtOnce {
+      return ForwardedConnection(
+        connection, edge, certificateDER: connection.tls.peerCertificateDER ?? [])
+    }
+    return switch connection.listener.kind {
     case .provider, .channels:
       HTTP2Provider(
         connection, providers, interception: connection.intercept(.http2, devices))
@@ -16,14 +21,35 @@ extension Worker: ConnectionHost {
       BinaryProvider(
         connection, providers, interception: connection.intercept(.binary, devices))
     case .feedback: FeedbackConnection(reading: connection)
+    case .link: connection.linkedNode == nil ? nil : LinkConnection(connection)
     }
   }
 
-  func resumeProtocol(_ state: any HandedOverState, of connection: Connection) -> ConnectionDriver {
-    switch state {
+  func beginLink(of connection: Connection, unread: [UInt8]) -> ConnectionDriver {
+    context.isAcceptor
+      ? LeavingLink(connection, unread: unread)
+      : LinkedProvider(connection, providers, unread: unread)
+  }
+
+  func listener(
+    _ kind: ListenerKind, _ environment: Environment, ordinal: Int
+  ) -> ServiceListener? {
+    let fitting = listeners.filter { $0.kind == kind && $0.environment == environment }
+    return fitting.first { $0.ordinal == ordinal } ?? fitting.first
+  }
+
+  func resumeProtocol(
+    _ state: any HandedOverState, of connection: Connection
+  ) -> ConnectionDriver? {
+    if let edge = context.shared.edge, let device = state as? HandedOverDevice {
+      return ForwardedConnection(
+        connection, edge, certificateDER: device.certificateDER, first: device.connectFrame)
+    }
+    return switch state {
     case let provider as HandedOverProvider:
       HTTP2Provider(connection, providers, resuming: provider)
     case let device as HandedOverDevice: CourierConnection(connection, devices, resuming: device)
+    case is HandedOverLink: LinkedProvider(connection, providers)
     default: preconditionFailure("a connection was handed over in a state of no protocol")
     }
   }
@@ -43,6 +69,11 @@ extension Worker: ConnectionHost {
     providers.requestPool.forgetFree()
     HeapPages.returnFree()
   }
+}
+
+extension ListenerKind {
+  /// Whether an edge passes a connection on as soon as the handshake says who its client is.
+  fileprivate var isForwardedAtOnce: Bool { self == .gateway || self == .feedback }
 }
 
 extension Worker: DeviceHost {

@@ -29,7 +29,7 @@ import ApusTrust
   var testPushes = TestPushTable()
   var groupPushes = GroupPushTable()
   /// In the order in which they were opened.
-  private var listeners: [ServiceListener] = []
+  private(set) var listeners: [ServiceListener] = []
   private var secondTimer: LoopTimer?
   private var drains: [DrainQueue] = []
   private lazy var dormantSockets = DormantSockets(worker: self)
@@ -130,7 +130,7 @@ import ApusTrust
     let answer = verdict.answer
     switch answer.kind {
     case .request: providers.finish(verdict)
-    case .frame:
+    case .frame, .linked:
       let entry = DeadlineWheel.Entry(slot: Int32(answer.slot), generation: answer.generation)
       connections.connection(entry)?.driver?.decided(verdict)
     case .testPush: testPushes.close(answer.slot)?(verdict.rejection)

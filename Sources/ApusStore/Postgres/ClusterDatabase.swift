@@ -108,16 +108,21 @@ package final class ClusterDatabase {
   }
 
   /// Gives a sign of life. Returns nil if the node was removed.
+  ///
+  /// - Parameter link: Where the node accepts links from others, as HOST:PORT; empty if it does not.
   package func sign(
-    _ node: String, _ state: ClusterNode.State, version: String
+    _ node: String, _ state: ClusterNode.State, version: String, link: String = ""
   ) throws(StoreError) -> ClusterOrders? {
-    try ask(.nodeSign, .text(node), .text(state.rawValue), .text(version)) { rows in
+    try ask(.nodeSign, .text(node), .text(state.rawValue), .text(version), .text(link)) { rows in
       rows.count == 0
         ? nil
         : ClusterOrders(
           isDraining: rows.integer(0, 0) != 0, filesVersion: rows.integer(0, 1),
           standbyCount: Int(rows.integer(0, 4)),
-          progress: DatabaseProgress(era: rows.integer(0, 2), group: rows.integer(0, 3)))
+          progress: DatabaseProgress(era: rows.integer(0, 2), group: rows.integer(0, 3)),
+          nodes: rows.text(0, 5).split(separator: " ").map(String.init),
+          serving: rows.text(0, 6).isEmpty
+            ? nil : ClusterOrders.Serving(node: rows.text(0, 6), link: rows.text(0, 7)))
     }
   }
 

@@ -62,7 +62,9 @@ CREATE TABLE apus.node (
   version text NOT NULL,
   state text NOT NULL,
   draining boolean NOT NULL,
-  seen timestamptz
+  seen timestamptz,
+  -- Where it accepts links from other nodes; '' if it does not.
+  link text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50);
 -- One row once there is a cluster. Whoever changes a shared file locks it, and gives the next version to what changed.
 CREATE TABLE apus.directory (
@@ -227,11 +229,14 @@ UPDATE apus.node SET draining = $2::boolean WHERE name = $1::text RETURNING 1;
 
 --@ node-sign
 -- A sign of life. Finds out what is asked of the node, and whether shared files changed.
-UPDATE apus.node SET state = $2::text, version = $3::text, seen = clock_timestamp() WHERE name = $1::text
+UPDATE apus.node SET state = $2::text, version = $3::text, link = $4::text, seen = clock_timestamp() WHERE name = $1::text
   RETURNING draining, (SELECT version FROM apus.directory), (SELECT era FROM apus.service),
     (SELECT n FROM apus.lane WHERE id = 0),
     (SELECT count(*) FROM apus.node AS other WHERE other.name <> $1::text AND other.state = 'standby' AND NOT other.draining
-      AND other.seen > clock_timestamp() - interval '3 seconds');
+      AND other.seen > clock_timestamp() - interval '3 seconds'),
+    (SELECT string_agg(other.name, ' ') FROM apus.node AS other),
+    (SELECT other.name FROM apus.lease JOIN apus.node AS other ON other.name = lease.holder WHERE NOT lease.released LIMIT 1),
+    (SELECT other.link FROM apus.lease JOIN apus.node AS other ON other.name = lease.holder WHERE NOT lease.released LIMIT 1);
 
 --@ nodes
 SELECT name, address, version, state, draining,

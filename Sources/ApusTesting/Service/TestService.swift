@@ -9,6 +9,7 @@ package import ApusServer
 package import ApusStore
 package import ApusTLS
 import ApusTrust
+import Glibc
 import Synchronization
 
 /// A complete service inside the test's process, on loopback ports chosen by the system.
@@ -55,15 +56,22 @@ package final class TestService: Sendable {
     package var ledgerWatcher: (any LedgerWatcher)?
     /// Sends what is for other services' devices upstream.
     package var relay: (any UpstreamRelay)?
+    /// Whether clients connect to an edge, which passes on everything to the service. Not with an interceptor.
+    package var isBehindEdge = TestService.isBehindEdge
 
     package init() {}
 
     package init(_ change: (inout Options) -> Void) { change(&self) }
   }
 
+  /// Whether all services of this process are behind an edge: for a run of all tests in that way.
+  private static let isBehindEdge = unsafe getenv("APUS_TEST_EDGE") != nil
+
   package let directory: TestDirectory
   package let service: TestServiceHandle
   private let listeners: [OpenListener]
+  /// Where the service accepts links; nil unless it is behind an edge.
+  package let linkAddress: SocketAddress?
   private let issuedToken = Mutex<(atSeconds: Int64, authorization: String)?>(nil)
 
   /// Starts a service on a new directory, or on that of an earlier service.
@@ -105,19 +113,64 @@ package final class TestService: Sendable {
     configuration.interceptor = options.interceptor
     configuration.ledgerWatcher = options.ledgerWatcher
     configuration.relay = options.relay
-    let service = try Service(configuration, store: options.store)
+    guard options.isBehindEdge, options.interceptor == nil else {
+      let service = try Service(configuration, store: options.store)
+      try service.start()
+      listeners = service.listeners
+      linkAddress = nil
+      self.service = TestServiceHandle(service)
+      return
+    }
+    (service, listeners, linkAddress) = try Self.pair(configuration, directory, options.store)
+  }
+
+  /// The name of the node behind the edge.
+  package static let node = NodeName("a")
+
+  /// A service, and an edge in front of it.
+  private static func pair(
+    _ configuration: ServerConfiguration, _ directory: TestDirectory,
+    _ store: (any DurableStore)?
+  ) throws -> (TestServiceHandle, [OpenListener], SocketAddress?) {
+    guard let node else { preconditionFailure("a is a name") }
+    let data = DataDirectory(path: directory.data.path)
+    var inner = configuration
+    inner.link = LinkServing(
+      identity: try data.linkIdentity(of: node, nowSeconds: TestDirectory.nowSeconds),
+      isMember: { $0 == node })
+    inner.listeners = configuration.listeners.map { listener in
+      var listener = listener
+      listener.proxies = nil
+      return listener
+    }
+    inner.listeners.append(
+      ListenerConfiguration(
+        kind: .link, environment: .production, addresses: [.loopbackIPv4(port: 0)]))
+    let service = try Service(inner, store: store)
     try service.start()
-    listeners = service.listeners
-    self.service = TestServiceHandle(service)
+    let address = service.listeners.last?.addresses.first
+    var outer = configuration
+    outer.link = inner.link
+    (outer.isEdge, outer.isEphemeral) = (true, true)
+    (outer.admin, outer.relay) = (nil, nil)
+    let edge = try Service(outer)
+    try edge.start()
+    edge.links?.set(address.map { (node, $0) })
+    let listeners = edge.listeners
+    return (TestServiceHandle(service, edge: edge), listeners, address)
   }
 
   deinit { stop() }
 
   /// Stops the service, once; returns when it has stopped.
-  package func stop() { service.stop() }
+  package func stop() {
+    service.stop()
+  }
 
   /// - Parameter wait: As in `Service.stop(wait:)`.
-  package func stop(wait: (Int64) -> Bool) { service.stop(wait: wait) }
+  package func stop(wait: (Int64) -> Bool) {
+    service.stop(wait: wait)
+  }
 
   /// - Parameter listener: The index among several gateways, in the order of the options.
   package func address(
@@ -217,12 +270,19 @@ package final class TestServiceHandle: Sendable {
   // `Service` must be called from one thread at a time, which the lock ensures.
   private let running: Mutex<Unchecked?>
 
-  private struct Unchecked: @unchecked Sendable { var service: Service }
+  private struct Unchecked: @unchecked Sendable {
+    var service: Service
+    /// Nil unless the service is behind one.
+    var edge: Service?
+  }
 
-  init(_ service: sending Service) { running = Mutex(Unchecked(service: service)) }
+  init(_ service: sending Service, edge: sending Service? = nil) {
+    running = Mutex(Unchecked(service: service, edge: edge))
+  }
 
   package func stop() {
     running.withLock { running in
+      running?.edge?.stop()
       running?.service.stop()
       running = nil
     }
@@ -230,6 +290,7 @@ package final class TestServiceHandle: Sendable {
 
   func stop(wait: (Int64) -> Bool) {
     running.withLock { running in
+      running?.edge?.stop(wait: wait)
       running?.service.stop(wait: wait)
       running = nil
     }
@@ -290,7 +351,17 @@ package final class TestServiceHandle: Sendable {
 
   package func clockChanged() { running.withLock { $0?.service.clockChanged() } }
 
-  package func reload() { running.withLock { $0?.service.reload() } }
+  /// Tells the edge which node decides; nil for none.
+  package func setLinkTarget(_ place: (node: NodeName, address: SocketAddress)?) {
+    running.withLock { $0?.edge?.links?.set(place) }
+  }
+
+  package func reload() {
+    running.withLock { running in
+      running?.service.reload()
+      running?.edge?.reload()
+    }
+  }
 }
 
 extension RawHeader {

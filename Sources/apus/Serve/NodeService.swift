@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCluster
 import ApusCommand
 import ApusCore
@@ -7,19 +8,28 @@ import ApusLoop
 import ApusModel
 import ApusServer
 import ApusWire
+import Glibc
 import Synchronization
 
 /// The life of a cluster's node: it stands by, serves when it is its turn, steps down, and begins again.
 ///
 /// It begins again as a new program in the same process, so that nothing of the old service is left.
-struct NodeService {
+final class NodeService {
+  private let directory: DataDirectory
   private let member: ClusterMember
+  /// Nil if the node accepts clients only while it serves.
+  private let links: NodeLinks?
+  private let peers: NodePeers
+  /// Accepts clients while another node serves.
+  private var edge: Service?
   private let follower: ClusterFollower
   private let turn: Turn
   private let log: Log
   /// Whether it says on standard output, as JSON, that it stands by.
   private let isAnnounced: Bool
   private let manager = ServiceManager(Process.environment)
+
+  private static let edgePollMilliseconds: Int64 = 20
 
   /// Why the node stops serving.
   private enum End: Sendable {
@@ -57,16 +67,20 @@ struct NodeService {
   }
 
   init(
-    _ directory: DataDirectory, _ member: ClusterMember, log: Log, isAnnounced: Bool
+    _ directory: DataDirectory, _ member: ClusterMember, _ links: NodeLinks?, log: Log,
+    isAnnounced: Bool
   ) {
+    self.directory = directory
     self.member = member
+    self.links = links
     self.log = log
     self.isAnnounced = isAnnounced
-    let turn = Turn()
-    self.turn = turn
+    let (turn, peers) = (Turn(), NodePeers(log: log))
+    (self.turn, self.peers) = (turn, peers)
     follower = ClusterFollower(
-      directory, member, program: Program.version, log: log,
+      directory, member, program: Program.version, link: links?.advertised ?? "", log: log,
       onOrders: { orders in
+        peers.learn(orders)
         if orders.isDraining, orders.standbyCount > 0 { turn.end(.drained) }
       }, onRemoval: { turn.end(.removed) })
   }
@@ -75,8 +89,9 @@ struct NodeService {
   func standBy(_ configuration: ServerConfiguration) throws(CommandFailure) -> Service? {
     do { try follower.catchUp() } catch { throw CommandFailure(.configuration, "\(error)") }
     try requireMembership()
-    follower.start()
     var configuration = configuration
+    try beginLinks(&configuration)
+    follower.start()
     configuration.node = NodeServing(
       name: member.node.text,
       onHolder: { [log, manager, turn, isAnnounced] holder in
@@ -101,11 +116,43 @@ struct NodeService {
     }
     guard let service else {
       follower.stop()
+      edge?.stop()
       try requireMembership()
       return nil
     }
+    edge?.surrenderAddresses()
     turn.begin()
     return service
+  }
+
+  /// Opens the edge, and has the service accept links from those of other nodes.
+  private func beginLinks(_ configuration: inout ServerConfiguration) throws(CommandFailure) {
+    guard let links else { return }
+    let peers = peers
+    do {
+      configuration.link = LinkServing(
+        identity: try directory.linkIdentity(
+          of: member.node, nowSeconds: EventLoop.wallClockMilliseconds() / 1000),
+        isMember: peers.isMember)
+      edge = try Service(edgeConfiguration(configuration))
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    try edge?.startListening()
+    peers.begin(edge?.links)
+    configuration.listeners.append(
+      ListenerConfiguration(kind: .link, environment: .production, addresses: links.addresses))
+    configuration.takesPortsOver = true
+  }
+
+  /// Nothing that an edge knows has to outlive it, and it is not administered.
+  private func edgeConfiguration(_ configuration: ServerConfiguration) -> ServerConfiguration {
+    var edge = configuration
+    edge.isEdge = true
+    edge.isEphemeral = true
+    edge.ledger = .off
+    (edge.admin, edge.relay, edge.store) = (nil, nil, nil)
+    return edge
   }
 
   private func requireMembership() throws(CommandFailure) {
@@ -115,10 +162,25 @@ struct NodeService {
       remedy: "Join again with an empty data directory: `apus cluster join`.")
   }
 
-  /// Call it once the service accepts connections.
-  func serves() {
+  /// Call it once the service accepts connections. Returns when the edge has none left.
+  func serves(_ service: Service) {
     follower.setRole(.serving)
     log(.notice, "serving", .text("node", member.node.text))
+    guard let edge else { return }
+    if let own = service.listeners.last(where: { $0.kind == .link })?.addresses.first {
+      peers.serves(member.node, at: own.isAny ? .loopbackIPv4(port: own.port) : own)
+    }
+    edge.stop { [manager] milliseconds in
+      manager?.isAlive()
+      if Service.takeStopSignal() {
+        // The service that goes on has to see it, too.
+        Service.requestStop()
+        return true
+      }
+      usleep(UInt32(1000 * min(milliseconds, Self.edgePollMilliseconds)))
+      return false
+    }
+    self.edge = nil
   }
 
   /// Call it once the service has stopped. Does not return if the node goes on as a standby.

@@ -26,22 +26,10 @@ struct ServeCommand {
     Service.blockSignals()
     let node = try node(configuration)
     guard let service = try service(configuration, node) else { return announceEnd() }
-    do {
-      try service.start()
-    } catch let error as SocketError {
-      throw CommandFailure(
-        .unavailable, "\(error)",
-        remedy: "Does another process use the port? `apus serve --help` shows how to choose one.")
-    } catch let error as AdminServerError {
-      throw CommandFailure(
-        .unavailable, "\(error)",
-        remedy: "--admin, --admin-listen and --console set the administration listeners.")
-    } catch {
-      throw CommandFailure(.configuration, "\(error)")
-    }
+    try service.startListening()
     warnOfLegacyTLS(service)
     announce(service, openings)
-    node?.serves()
+    node?.serves(service)
     service.runUntilSignal(ServiceManager(Process.environment))
     try node?.stepDown()
     announceEnd()
@@ -61,7 +49,8 @@ struct ServeCommand {
         remedy: "They would accept connections while the node stands by: disable apus.socket.")
     }
     return NodeService(
-      directory, member, log: configuration.log, isAnnounced: invocation.isOn(ApusOptions.json))
+      directory, member, try NodeLinks(invocation, member), log: configuration.log,
+      isAnnounced: invocation.isOn(ApusOptions.json))
   }
 
   /// Nil if a node was stopped while it stood by.
@@ -176,6 +165,25 @@ struct ServeCommand {
           .warning, "a listener accepts TLS 1.0 and 1.1, which are broken",
           .text("listener", listener.kind.rawValue), .text("address", address.description))
       }
+    }
+  }
+}
+
+extension Service {
+  /// Starts, with what is wrong said in the terms of the command line.
+  func startListening() throws(CommandFailure) {
+    do {
+      try start()
+    } catch let error as SocketError {
+      throw CommandFailure(
+        .unavailable, "\(error)",
+        remedy: "Does another process use the port? `apus serve --help` shows how to choose one.")
+    } catch let error as AdminServerError {
+      throw CommandFailure(
+        .unavailable, "\(error)",
+        remedy: "--admin, --admin-listen and --console set the administration listeners.")
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
     }
   }
 }

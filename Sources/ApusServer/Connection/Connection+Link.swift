@@ -1,0 +1,70 @@
+import ApusAdmin
+import ApusCore
+import ApusDirectory
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusWire
+
+// Connections that another node of the cluster has made.
+
+extension Connection {
+  /// The node at the other end, by its certificate; nil if that is none of the cluster's.
+  var linkedNode: NodeName? {
+    guard let serving = context.configuration.link, let der = tls.peerCertificateDER,
+      let node = LinkIdentity.node(certificateDER: der.span), serving.isMember(node)
+    else {
+      logLimited(.warning, .linkFailed) {
+        [
+          .text("peer", peer.description),
+          .text("reason", "its certificate names no node of the cluster"),
+        ]
+      }
+      return nil
+    }
+    return node
+  }
+
+  /// From now on this is the connection of a client that the other node has accepted. False, and the connection is to
+  /// be closed, if the service has no such listener, or the client's address has too many connections.
+  ///
+  /// - Parameter rest: What the client has sent.
+  func stand(for client: ForwardedPeer, rest: [UInt8]) -> Bool {
+    let address = SocketAddress(client.address)
+    guard
+      let listener = table.host?.listener(
+        client.listener, client.environment, ordinal: Int(client.ordinal)),
+      table.reassign(self, to: listener, client: address)
+    else { return false }
+    let name = String(decoding: client.applicationProtocol, as: UTF8.self)
+    tls.represent(
+      RepresentedPeer(
+        applicationProtocol: name.isEmpty ? nil : name,
+        certificateDER: client.certificateDER.isEmpty ? nil : client.certificateDER))
+    goOnEstablished()
+    unsafe rest.withUnsafeBytes { bytes in
+      if !isLeaving { unsafe received(bytes) } else { unsafe untrusted.append(bytes) }
+    }
+    markDirty()
+    return true
+  }
+
+  /// The input has ended, without a word from the peer if this is the connection of a client at another node: then that
+  /// node stops, and the client is to learn it as if this one did.
+  func inputEnded() {
+    guard tls.isRepresented else { return peerFinished() }
+    guard !isPeerFinished else { return }
+    inputEndedAtEdge()
+    if !isLeaving { driver?.drain() }
+    markDirty()
+  }
+
+  /// The connection is a link for notifications.
+  ///
+  /// - Parameter unread: What came behind the purpose.
+  func beginLink(unread: [UInt8]) {
+    guard becomeTrusted(as: .node) else { return close() }
+    if let driver = table.host?.beginLink(of: self, unread: unread) { begin(driver) }
+  }
+}

@@ -1,0 +1,238 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusTLS
+
+/// Who uses a connection to another node.
+protocol LinkStreamUser: AnyObject {
+  /// The handshake is completed: the other node is the one that it should be.
+  func linkOpened()
+  /// Plaintext, in memory that the next call to TLS on this thread overwrites.
+  func linkReceived(_ bytes: Span<UInt8>)
+  /// The system has taken what it would not take before.
+  func linkDrained()
+  /// The other node has said all. It waits for the end of this side.
+  func linkFinished()
+  /// The connection was lost, or could not be made.
+  func linkLost(_ fault: String)
+}
+
+/// A connection to another node: socket and TLS. Confined to its worker.
+///
+/// It keeps itself and its user alive until it has ended.
+final class LinkStream: SocketHandler, @unchecked Sendable {
+  private enum Stage {
+    case connecting
+    case shakingHands
+    case open
+    case ended
+  }
+
+  private let context: WorkerContext
+  private let target: LinkTarget
+  private let tls: TLSConnection
+  private let socket: Socket
+  private var user: (any LinkStreamUser)?
+  private var stage = Stage.connecting
+  private var unsent = OutputQueue()
+  private var isPaused = false
+  private var isPeerFinished = false
+  private var isFinished = false
+  /// Whether the socket's own side is to be shut once it has taken everything.
+  private var isToBeShut = false
+  private let startedMilliseconds: UInt64
+
+  private static let readsPerTurn = 4
+
+  /// Begins to connect.
+  init(_ target: LinkTarget, _ context: WorkerContext, user: any LinkStreamUser) throws {
+    self.target = target
+    self.context = context
+    self.user = user
+    startedMilliseconds = context.loop.nowMilliseconds
+    tls = try TLSConnection(context: target.context, session: target.session)
+    socket = try Socket.connect(to: target.address, loop: context.loop)
+    socket.handler = self
+    socket.setInterest(reading: false, writing: true)
+  }
+
+  var isOpen: Bool { stage == .open }
+  var hasEnded: Bool { stage == .ended }
+
+  /// Whether more output is welcome.
+  var mayWrite: Bool { isOpen && !isFinished && unsent.count < Limits.outputHighWaterBytes }
+
+  /// Whether the other node has not completed the handshake in time.
+  var isOverdue: Bool {
+    (stage == .connecting || stage == .shakingHands)
+      && context.loop.nowMilliseconds >= startedMilliseconds + Limits.linkHandshakeMilliseconds
+  }
+
+  // MARK: Reading
+
+  /// Nothing is read while it is paused.
+  func pause(_ pauses: Bool) {
+    guard pauses != isPaused else { return }
+    isPaused = pauses
+    updateInterest()
+  }
+
+  private var mayRead: Bool {
+    (stage == .shakingHands || isOpen) && !isPaused && !isPeerFinished
+  }
+
+  private func updateInterest() {
+    guard stage != .ended else { return }
+    socket.setInterest(
+      reading: mayRead,
+      writing: stage == .connecting || !unsent.isEmpty)
+  }
+
+  func socketReadable() {
+    for _ in 0..<Self.readsPerTurn where mayRead {
+      let buffer = unsafe context.receiveBuffer
+      switch unsafe socket.read(into: buffer) {
+      case .bytes(let count):
+        unsafe decrypt(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        if count < buffer.count { return }
+      case .wouldBlock: return
+      case .endOfStream: return lost("the connection ended")
+      case .failed(let code): return lost("the connection failed: errno \(code)")
+      }
+    }
+  }
+
+  private func decrypt(_ ciphertext: UnsafeRawBufferPointer) {
+    let buffers = context.tlsBuffers
+    unsafe tls.provide(ciphertext, buffers: buffers)
+    while stage != .ended {
+      switch tls.read(buffers: buffers) {
+      case .plaintext(let bytes):
+        keepSession()
+        user?.linkReceived(unsafe Span<UInt8>(_unsafeBytes: bytes))
+      case .handshakeCompleted:
+        stage = .open
+        user?.linkOpened()
+      case .needsInput: return writeOutput()
+      case .closedByPeer:
+        writeOutput()
+        return peerFinished()
+      case .failed(let error):
+        writeOutput()
+        return lost(error.description)
+      }
+    }
+  }
+
+  private func peerFinished() {
+    guard stage != .ended else { return }
+    isPeerFinished = true
+    updateInterest()
+    user?.linkFinished()
+  }
+
+  private var hasSession = false
+
+  /// The ticket comes before the first plaintext.
+  private func keepSession() {
+    guard !hasSession else { return }
+    hasSession = true
+    if let session = tls.session { target.session = session }
+    tls.compact()
+  }
+
+  // MARK: Writing
+
+  func write(_ plaintext: Span<UInt8>) {
+    guard isOpen, !isFinished, !plaintext.isEmpty else { return }
+    do {
+      try unsafe plaintext.withUnsafeBytes { try unsafe tls.write($0, buffers: context.tlsBuffers) }
+    } catch {
+      return lost("\(error)")
+    }
+    writeOutput()
+  }
+
+  private func writeOutput() {
+    let buffers = context.tlsBuffers
+    guard stage != .ended, buffers.outputCount > 0 else { return }
+    defer { buffers.removeAllOutput() }
+    switch unsafe unsent.write(buffers.output, to: socket) {
+    case .written, .queued: return
+    case .blocked: updateInterest()
+    case .failed(let code): lost("the connection failed: errno \(code)")
+    }
+  }
+
+  func socketWritable() {
+    if stage == .connecting { return connected() }
+    switch unsent.writeWaiting(to: socket) {
+    case .written:
+      updateInterest()
+      if isToBeShut { socket.shutdownWrite() }
+      user?.linkDrained()
+    case .queued, .blocked: return
+    case .failed(let code): lost("the connection failed: errno \(code)")
+    }
+  }
+
+  private func connected() {
+    let code = socket.connectError()
+    guard code == 0 else { return lost("connecting failed: errno \(code)") }
+    stage = .shakingHands
+    updateInterest()
+    tls.startHandshake(buffers: context.tlsBuffers)
+    writeOutput()
+  }
+
+  // MARK: The end
+
+  /// Says that nothing more comes. What the other node says still does.
+  func finish() {
+    guard isOpen, !isFinished else { return }
+    isFinished = true
+    tls.close(buffers: context.tlsBuffers)
+    writeOutput()
+  }
+
+  /// Sends nothing more, without saying so in TLS: the other node takes it that this one stops. What it says about that
+  /// still comes.
+  func shut() {
+    guard isOpen, !isFinished else { return }
+    (isFinished, isToBeShut) = (true, true)
+    if unsent.isEmpty { socket.shutdownWrite() }
+  }
+
+  /// Says that nothing more comes, and closes, after this turn: the worker's buffers may be in use. The user hears no
+  /// more.
+  func close() {
+    user = nil
+    guard stage != .ended else { return }
+    context.loop.perform { [self] in
+      finish()
+      end()
+    }
+  }
+
+  /// Ends the connection so that the other node knows that it was cut. The user hears no more.
+  func abort() {
+    user = nil
+    guard stage != .ended else { return }
+    stage = .ended
+    socket.abort()
+  }
+
+  private func lost(_ fault: String) {
+    let told = user
+    end()
+    told?.linkLost(fault)
+  }
+
+  private func end() {
+    user = nil
+    guard stage != .ended else { return }
+    stage = .ended
+    unsent.removeAll()
+    socket.close()
+  }
+}

@@ -1,0 +1,145 @@
+import ApusCore
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusWire
+
+/// An edge's worker's link for providers' notifications: they go to the node that decides, and verdicts come back.
+///
+/// While there is none, notifications wait, for `Limits.linkWaitMilliseconds`.
+final class Uplink {
+  private let context: WorkerContext
+  private let edge: Edge
+  private var sends = LinkedSends()
+  private var stream: LinkStream?
+  private var output: [UInt8] = []
+  private var input: [UInt8] = []
+  private var nextTryMilliseconds: UInt64 = 0
+  private var timer: LoopTimer?
+  private var hasReportedFault = false
+  /// Takes each verdict, and the notification for reuse.
+  private let onVerdict: (Verdict, Notification) -> Void
+
+  /// The first byte that the link carries.
+  private static let preface = LinkPurpose.notifications.rawValue
+  private static let tickMilliseconds: UInt64 = 100
+
+  init(
+    _ context: WorkerContext, _ edge: Edge,
+    onVerdict: @escaping (Verdict, Notification) -> Void
+  ) {
+    self.context = context
+    self.edge = edge
+    self.onVerdict = onVerdict
+    let timer = LoopTimer(loop: context.loop) { [unowned self] in tick() }
+    timer.start(
+      afterMilliseconds: Self.tickMilliseconds, repeatMilliseconds: Self.tickMilliseconds)
+    self.timer = timer
+  }
+
+  /// Notifications without a verdict.
+  var undecidedCount: Int { sends.count }
+
+  /// The verdict comes to `onVerdict`.
+  func submit(_ notification: consuming Notification, _ answer: Answer) {
+    sends.submit(notification, answer, nowMilliseconds: context.loop.nowMilliseconds)
+  }
+
+  /// Another node decides, or none.
+  func targetChanged() {
+    dropStream()
+    nextTryMilliseconds = 0
+    connect()
+  }
+
+  /// Sends what the turn brought about.
+  func endTurn() {
+    guard sends.waitingCount > 0, let stream, stream.mayWrite else { return }
+    output.removeAll(keepingCapacity: true)
+    while stream.mayWrite, let (number, notification) = sends.next() {
+      LinkedNotification.encode(notification, number: number, to: &output)
+      if output.count >= Limits.outputHighWaterBytes / 4 { flush(to: stream) }
+    }
+    flush(to: stream)
+  }
+
+  private func flush(to stream: LinkStream) {
+    stream.write(output.span)
+    output.removeAll(keepingCapacity: true)
+  }
+
+  func dismantle() {
+    dropStream()
+    timer = nil
+  }
+
+  // MARK: The connection
+
+  private func tick() {
+    if stream?.isOverdue == true { failed("no answer in time") }
+    connect()
+    while let late = sends.nextOverdue(nowMilliseconds: context.loop.nowMilliseconds) {
+      onVerdict(
+        Verdict(answer: late.answer, rejection: Rejection(.serviceUnavailable)), late.notification)
+    }
+  }
+
+  private func connect() {
+    let now = context.loop.nowMilliseconds
+    guard stream == nil, now >= nextTryMilliseconds, let target = edge.target else { return }
+    nextTryMilliseconds = now + Limits.linkRetryMilliseconds
+    do { stream = try LinkStream(target, context, user: self) } catch { failed("\(error)") }
+  }
+
+  private func failed(_ fault: String) {
+    dropStream()
+    guard !hasReportedFault else { return }
+    hasReportedFault = true
+    context.log(
+      .warning, "no link to the node that decides",
+      .text("node", edge.target?.node.text ?? ""), .text("reason", fault))
+  }
+
+  private func dropStream() {
+    stream?.close()
+    stream = nil
+    input = []
+    sends.linkEnded()
+  }
+}
+
+extension Uplink: LinkStreamUser {
+  func linkOpened() {
+    hasReportedFault = false
+    stream?.write([Self.preface].span)
+  }
+
+  func linkReceived(_ bytes: Span<UInt8>) {
+    if input.isEmpty {
+      let rest = take(bytes)
+      if rest < bytes.count { input.append(bytes.extracting(rest...)) }
+    } else {
+      input.append(bytes)
+      let rest = take(input.span)
+      input.removeFirst(rest)
+    }
+  }
+
+  /// Takes the complete verdicts, and returns where the rest begins.
+  private func take(_ bytes: Span<UInt8>) -> Int {
+    var offset = 0
+    while let verdict = LinkVerdict.next(bytes, at: &offset) {
+      guard let decided = sends.decided(verdict.number) else { continue }
+      onVerdict(
+        Verdict(answer: decided.answer, rejection: verdict.rejection), decided.notification)
+    }
+    return offset
+  }
+
+  /// The turn that follows sends on.
+  func linkDrained() {}
+
+  func linkFinished() { failed("the node stops") }
+
+  func linkLost(_ fault: String) { failed(fault) }
+}

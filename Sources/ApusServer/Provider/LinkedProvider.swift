@@ -1,0 +1,118 @@
+import ApusCore
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusWire
+
+/// Another node of the cluster, which has admitted notifications for the devices here: frames become notifications, and
+/// verdicts go back.
+final class LinkedProvider: ConnectionDriver {
+  private let providers: ProviderContext
+  private let shard: ShardDriver
+  private var partial: [UInt8] = []
+  private var output: [UInt8] = []
+  private var undecidedCount = 0
+  private var isDraining = false
+  private var isOver = false
+
+  /// - Parameter unread: What has come already.
+  init(_ connection: Connection, _ providers: ProviderContext, unread: [UInt8] = []) {
+    self.providers = providers
+    shard = providers.shard
+    partial = unread
+    super.init(connection)
+    connection.schedule.deadlineSeconds = .max
+    if !partial.isEmpty { takePartial() }
+    if context.shutdown.isDraining { drain() }
+  }
+
+  // MARK: Notifications
+
+  override func receive(_ bytes: UnsafeRawBufferPointer) {
+    let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
+    guard partial.isEmpty else {
+      partial.append(input)
+      return takePartial()
+    }
+    let rest = take(input)
+    if rest < input.count { partial.append(input.extracting(rest...)) }
+  }
+
+  private func takePartial() {
+    var all: [UInt8] = []
+    swap(&all, &partial)
+    let rest = take(all.span)
+    all.removeFirst(rest)
+    partial = all
+  }
+
+  /// Takes the complete frames, and returns where the rest begins.
+  private func take(_ bytes: Span<UInt8>) -> Int {
+    var offset = 0
+    while !isOver, let count = LinkedNotification.byteCount(bytes.extracting(offset...)) {
+      guard count <= 4 + LinkedNotification.mostBytes else {
+        fail()
+        break
+      }
+      guard bytes.count - offset >= count else { break }
+      submit(bytes.extracting(offset..<offset + count))
+      offset += count
+    }
+    return isOver ? bytes.count : offset
+  }
+
+  private func submit(_ frame: Span<UInt8>) {
+    let notification = shard.takeNotification()
+    guard let number = LinkedNotification.decode(frame, into: notification) else {
+      return fail()
+    }
+    undecidedCount += 1
+    let answer = Answer(
+      worker: UInt16(context.index), link: UInt32(connection.slot),
+      generation: connection.entry.generation, number: number)
+    if let verdict = providers.router.route(notification, answer) { decided(verdict) }
+  }
+
+  private func fail() {
+    isOver = true
+    connection.logLimited(.error, .linkFailed) {
+      [
+        .text("peer", connection.peer.description),
+        .text("reason", "a notification is malformed: do the nodes have different versions?"),
+      ]
+    }
+    connection.close()
+  }
+
+  override func decided(_ verdict: Verdict) {
+    undecidedCount -= 1
+    LinkVerdict(number: verdict.answer.sequence, rejection: verdict.rejection)
+      .encode(to: &output)
+    connection.markDirty()
+  }
+
+  override var wantsPause: Bool {
+    isDraining || undecidedCount >= Limits.linkWindow || shard.mustPause(undecided: undecidedCount)
+  }
+
+  // MARK: Verdicts
+
+  override func flush() -> Connection.Ending {
+    if !output.isEmpty, connection.mayWrite {
+      connection.encrypt(output, count: output.count)
+      output.removeAll(keepingCapacity: true)
+    }
+    return isDraining && undecidedCount == 0 && output.isEmpty ? .now : .none
+  }
+
+  // MARK: The end
+
+  /// The service shuts down: what came is still decided.
+  override func drain() {
+    isDraining = true
+    connection.markDirty()
+  }
+
+  override func peerFinished() { drain() }
+}

@@ -1,0 +1,27 @@
+package import ApusCore
+import ApusLog
+package import ApusLoop
+
+/// Tells an edge which node decides. Usable on any thread.
+package struct EdgeLinks: Sendable {
+  fileprivate let edge: Edge
+  fileprivate let workers: [Worker]
+  fileprivate let log: Log
+
+  /// - Parameter place: The node that decides from now on, and where it accepts links; nil while none does.
+  package func set(_ place: (node: NodeName, address: SocketAddress)?) {
+    do {
+      guard try edge.setTarget(place) else { return }
+    } catch {
+      return log(.error, "no links to other nodes", .text("reason", "\(error)"))
+    }
+    for worker in workers { worker.loop.perform { worker.router.linkTargetChanged() } }
+  }
+}
+
+extension Service {
+  /// Nil unless the service is an edge.
+  package var links: EdgeLinks? {
+    workers[0].context.shared.edge.map { EdgeLinks(edge: $0, workers: workers, log: log) }
+  }
+}

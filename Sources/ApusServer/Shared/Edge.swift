@@ -1,0 +1,70 @@
+package import ApusCore
+package import ApusDirectory
+import ApusLoop
+import ApusTLS
+import Synchronization
+
+/// What a service needs for links to other nodes of its cluster.
+package struct LinkServing: Sendable {
+  package var identity: LinkIdentity
+  /// Whether a node of that name belongs to the cluster. Called on any thread, for each link.
+  package var isMember: @Sendable (NodeName) -> Bool
+
+  package init(
+    identity: LinkIdentity, isMember: @escaping @Sendable (NodeName) -> Bool
+  ) {
+    self.identity = identity
+    self.isMember = isMember
+  }
+}
+
+/// The node that decides about devices, and how others reach it.
+final class LinkTarget: Sendable {
+  let node: NodeName
+  let address: SocketAddress
+  let context: TLSContext
+  private let lastSession = Mutex<TLSSession?>(nil)
+
+  /// - Throws: `TLSError`, for an identity that is not one.
+  init(_ node: NodeName, at address: SocketAddress, as identity: LinkIdentity) throws {
+    self.node = node
+    self.address = address
+    var tls = TLSClientConfiguration(
+      trustRoots: .authorities(PEM: identity.authorityPEM),
+      identity: TLSIdentity(
+        certificateChainPEM: identity.certificatePEM, privateKeyPEM: identity.keyPEM),
+      applicationProtocols: [Self.applicationProtocol],
+      serverName: LinkIdentity.serverName(of: node), minimumVersion: .v1_3)
+    tls.allowsCompaction = true
+    context = try TLSContext(client: tls)
+  }
+
+  /// Its number grows when nodes of one version would misunderstand those of the other.
+  static let applicationProtocol = "apus-link/1"
+
+  /// The session to resume.
+  var session: TLSSession? {
+    get { lastSession.withLock { $0 } }
+    set { lastSession.withLock { $0 = newValue } }
+  }
+}
+
+/// What makes a service an edge: it accepts clients for the node that decides.
+final class Edge: Sendable {
+  private let identity: LinkIdentity
+  private let current = Mutex<LinkTarget?>(nil)
+
+  init(_ identity: LinkIdentity) { self.identity = identity }
+
+  /// Nil while no node decides.
+  var target: LinkTarget? { current.withLock { $0 } }
+
+  /// Returns whether that is another place than before.
+  func setTarget(_ place: (node: NodeName, address: SocketAddress)?) throws -> Bool {
+    let known = target
+    guard known?.node != place?.node || known?.address != place?.address else { return false }
+    let next = try place.map { try LinkTarget($0.node, at: $0.address, as: identity) }
+    current.withLock { $0 = next }
+    return true
+  }
+}

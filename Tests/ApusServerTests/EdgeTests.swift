@@ -1,0 +1,124 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTesting
+import Glibc
+import Testing
+
+/// Clients of an edge, while the node that decides comes and goes. `make edge-test` runs other tests of this target
+/// behind an edge, too.
+@Suite("An edge passes on what clients send, and waits for the node that decides")
+struct EdgeTests {
+  private let store = MemoryStore()
+  private let service: TestService
+  private let pusher: QuietPusher
+  private let device: ConnectedDevice
+  private let token: String
+
+  init() throws {
+    let store = store
+    service = try TestService(nil, .init { ($0.isBehindEdge, $0.store) = (true, store) })
+    pusher = try QuietPusher(service)
+    device = try service.connect()
+    token = try device.token()
+    try device.enable(TestDirectory.topic)
+    try device.settle()
+  }
+
+  private func setTarget(_ isThere: Bool) throws {
+    let node = try #require(TestService.node)
+    let address = try #require(service.linkAddress)
+    service.service.setLinkTarget(isThere ? (node, address) : nil)
+  }
+
+  private func begin(_ count: Int, to token: String? = nil) throws -> [UInt32] {
+    let headers = pusher.headers(token ?? self.token)
+      .setting("apns-expiration", "\(TestDirectory.nowSeconds + 3600)")
+    return try (0..<count).map { _ in
+      try pusher.client.request(headers, body: TestService.payload)
+    }
+  }
+
+  private func expect(_ status: Int, to streams: [UInt32]) throws {
+    for stream in streams { #expect(try pusher.client.response(to: stream).status == status) }
+  }
+
+  /// The ids of the next notifications, acknowledged, until there are so many different ones.
+  private func ids(_ count: Int) throws -> [[UInt8]: Int] {
+    var ids: [[UInt8]: Int] = [:]
+    while ids.count < count {
+      let notification = try device.notification()
+      ids[try #require(notification[0x40]), default: 0] += 1
+      try device.acknowledge(notification)
+    }
+    return ids
+  }
+
+  @Test("A push, its device and its end are those of the node that decides")
+  func through() throws {
+    let stream = try begin(1)
+    let notification = try device.notification()
+    #expect(notification[3] == TestService.payload)
+    try device.acknowledge(notification)
+    try expect(200, to: stream)
+    try waitUntil("it to be counted") { service.service.counts()[.delivered] == 1 }
+    try device.filter([])
+    try device.settle()
+    let answer = try pusher.client.response(to: begin(1)[0])
+    #expect(answer.status == 410)
+    #expect(String(decoding: answer.body, as: UTF8.self).contains(#""timestamp":"#))
+  }
+
+  @Test("While no node decides, pushes wait, and all arrive when one does")
+  func nodeIsGone() throws {
+    try setTarget(false)
+    let streams = try begin(20)
+    #expect(throws: RawFault.self) { try service.connect() }
+    usleep(300_000)
+    try setTarget(true)
+    #expect(try ids(20).values.allSatisfy { $0 == 1 })
+    try expect(200, to: streams)
+  }
+
+  @Test("If no node decides within five seconds, the answer is 503")
+  func nodeStaysAway() throws {
+    try setTarget(false)
+    let start = EventLoop.monotonicMilliseconds()
+    let answer = try pusher.client.response(to: begin(1)[0])
+    #expect(answer.status == 503)
+    #expect(String(decoding: answer.body, as: UTF8.self) == #"{"reason":"ServiceUnavailable"}"#)
+    #expect(EventLoop.monotonicMilliseconds() - start + 200 >= Limits.linkWaitMilliseconds)
+    try setTarget(true)
+    let stream = try begin(1)
+    _ = try ids(1)
+    try expect(200, to: stream)
+  }
+
+  @Test("What a link had without a verdict when it ended is sent again, with the same ids")
+  func linkEnds() throws {
+    store.holdCommits()
+    let streams = try begin(10)
+    // They are with the node, and not acknowledged: it would answer when they are stored.
+    let first = try (0..<10).map { _ in try device.notification() }
+    try setTarget(false)
+    try setTarget(true)
+    let second = try (0..<10).map { _ in try device.notification() }
+    #expect(Set(first.map { $0[0x40] }) == Set(second.map { $0[0x40] }))
+    store.releaseCommits()
+    try expect(200, to: streams)
+  }
+
+  @Test("Requests about channels are answered by the node that decides, or with 503")
+  func channels() throws {
+    let provider = try service.provider(at: .channels)
+    var headers = pusher.headers(token).setting(
+      ":path", "/1/apps/\(TestDirectory.topic)/all-channels")
+    headers = headers.setting(":method", "GET")
+    #expect(try provider.exchange(headers, body: []).status != 503)
+    try setTarget(false)
+    let other = try service.provider(at: .channels)
+    let answer = try other.exchange(headers, body: [])
+    #expect(answer.status == 503)
+  }
+}

@@ -1,0 +1,106 @@
+import ApusCore
+import ApusDirectory
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import ApusWire
+import Testing
+
+/// Whoever connects to the listener for other nodes, and what they say there.
+@Suite("The listener for other nodes")
+struct LinkListenerTests {
+  private let service: TestService
+  private let address: SocketAddress
+  private let data: DataDirectory
+
+  init() throws {
+    service = try TestService(nil, .init { $0.isBehindEdge = true })
+    address = try #require(service.linkAddress)
+    data = DataDirectory(path: service.directory.data.path)
+  }
+
+  private func node(_ name: String) throws -> (LinkIdentity, TLSIdentity) {
+    let identity = try data.linkIdentity(
+      of: #require(NodeName(name)), nowSeconds: TestDirectory.nowSeconds)
+    return (
+      identity,
+      TLSIdentity(certificateChainPEM: identity.certificatePEM, privateKeyPEM: identity.keyPEM)
+    )
+  }
+
+  private func connect(
+    _ identity: TLSIdentity?, applicationProtocol: String = "apus-link/1"
+  ) throws -> RawTLSClient {
+    let (trusted, _) = try node("a")
+    let context = try TLSContext(
+      client: TLSClientConfiguration(
+        trustRoots: .authorities(PEM: trusted.authorityPEM), identity: identity,
+        applicationProtocols: [applicationProtocol], serverName: "a.nodes.apus.internal"))
+    return try RawTLSClient(RawTCPClient(address), context)
+  }
+
+  private func end(_ identity: TLSIdentity?, applicationProtocol: String = "apus-link/1") -> String
+  {
+    do {
+      let client = try connect(identity, applicationProtocol: applicationProtocol)
+      return "\(try client.receiveAll().end)"
+    } catch { return "\(error)" }
+  }
+
+  @Test("Only a node's certificate is good, and no other of the service")
+  func certificates() throws {
+    #expect(end(nil).contains("116"))
+    let provider = try service.directory.providerIdentity()
+    #expect(end(provider).contains("48"))
+    let (_, node) = try node("a")
+    #expect(end(node, applicationProtocol: "h2").contains("ALPN"))
+  }
+
+  @Test("A node that does not belong to the cluster is turned away")
+  func stranger() throws {
+    let bystanders = try Bystanders(service)
+    let (_, stranger) = try node("b")
+    let client = try connect(stranger)
+    try? client.send([1])
+    #expect(try client.receiveAll().bytes.isEmpty)
+    try bystanders.expectUndisturbed()
+  }
+
+  @Test(
+    "What makes no sense ends its connection, and no other",
+    arguments: [
+      // No purpose 0; a description that is malformed; a listener that is not open; a notification that is too long,
+      // one that is cut, and one with an unknown topic suffix.
+      [0], [2, 0, 0], [2, 0, 11, 9, 0, 0, 4, 127, 0, 0, 1, 0, 1, 0],
+      [1, 0xff, 0xff, 0xff, 0xff, 0], [1, 0, 0, 0, 2, 0, 0],
+      [1, 0, 0, 0, 105] + [UInt8](repeating: 0, count: 48) + [9]
+        + [UInt8](repeating: 0, count: 56),
+    ] as [[UInt8]])
+  func nonsense(_ bytes: [UInt8]) throws {
+    let bystanders = try Bystanders(service)
+    let (_, node) = try node("a")
+    let client = try connect(node)
+    try client.send(bytes)
+    #expect(try client.receiveAll().bytes.isEmpty)
+    try bystanders.expectUndisturbed()
+  }
+
+  @Test("A notification by hand gets its verdict by hand")
+  func notification() throws {
+    let (_, node) = try node("a")
+    let client = try connect(node)
+    // To a device that never registered the app.
+    let frame: [UInt8] =
+      [1] + [0, 0, 0, 105] + [0, 0, 0, 77]
+      + [UInt8](repeating: 7, count: 32) + [0, 0, 0, 0, 0, 0, 0xab, 0xcd] + [0, 0, 0, 1] + [0, 0]
+      + [0, 0] + [UInt8](repeating: 0, count: 32)
+      + [UInt8](repeating: 0, count: 16) + [10, 0, 0] + [0] + [0x7b, 0x7d]
+    try client.send(frame)
+    let reason = Array("DeviceTokenNotForTopic".utf8)
+    #expect(
+      try client.take(13 + reason.count) == [0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 0, 22] + reason)
+    try client.finish()
+  }
+}

@@ -1,0 +1,144 @@
+import ApusModel
+import Testing
+
+@testable import ApusWire
+
+/// Frames by hand, from the layouts in the types' comments.
+@Suite("What nodes say to each other")
+struct LinkTests {
+  // MARK: Clients
+
+  private static let certificate: [UInt8] = [0x30, 0x03, 0x02, 0x01, 0x07]
+  /// Purpose, 19 bytes, the first courier in development, 192.0.2.7:56324, a protocol named "h2x".
+  private static let device: [UInt8] =
+    [0x02, 0, 19, 1, 1, 0, 4, 192, 0, 2, 7, 0xdc, 0x04] + [3, 0x68, 0x32, 0x78] + certificate
+
+  @Test("A client is described by its address, its protocol and its certificate")
+  func client() {
+    let peer = ForwardedPeer(
+      listener: .courier, environment: .development, ordinal: 0,
+      address: .ipv4(0xc000_0207, port: 56324), applicationProtocol: Array("h2x".utf8),
+      certificateDER: Self.certificate)
+    var bytes: [UInt8] = [0xee]
+    peer.encode(to: &bytes)
+    #expect(Array(bytes.dropFirst()) == Self.device)
+    for count in 0..<Self.device.count {
+      let part = Array(Self.device[..<count])
+      #expect(ForwardedPeer.read(part.span) == .incomplete, "\(count) bytes")
+    }
+    let more = Self.device + [0x07, 0, 0]
+    #expect(ForwardedPeer.read(more.span) == .complete(peer, byteCount: Self.device.count))
+  }
+
+  @Test("A client without protocol and certificate, by IPv6")
+  func bare() {
+    let bytes: [UInt8] =
+      [0x02, 0, 23, 3, 0, 2, 6] + [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]
+      + [0x01, 0xbb, 0]
+    let peer = ForwardedPeer(
+      listener: .feedback, environment: .production, ordinal: 2,
+      address: .ipv6(high: 0x2001_0db8_0000_0000, low: 7, port: 443), applicationProtocol: [],
+      certificateDER: [])
+    #expect(ForwardedPeer.read(bytes.span) == .complete(peer, byteCount: bytes.count))
+    var encoded: [UInt8] = []
+    peer.encode(to: &encoded)
+    #expect(encoded == bytes)
+  }
+
+  @Test(
+    "A description that makes no sense is malformed",
+    arguments: [
+      // No listener 9; a link within a link; no environment 2; no family 5; no address; a protocol that is cut.
+      [2, 0, 11, 9, 0, 0, 4, 1, 2, 3, 4, 0, 1, 0], [2, 0, 11, 5, 0, 0, 4, 1, 2, 3, 4, 0, 1, 0],
+      [2, 0, 11, 1, 2, 0, 4, 1, 2, 3, 4, 0, 1, 0], [2, 0, 11, 1, 0, 0, 5, 1, 2, 3, 4, 0, 1, 0],
+      [2, 0, 4, 1, 0, 0, 4], [2, 0, 11, 1, 0, 0, 4, 1, 2, 3, 4, 0, 1, 9], [2, 0, 0],
+    ] as [[UInt8]])
+  func malformed(_ bytes: [UInt8]) {
+    #expect(ForwardedPeer.read(bytes.span) == .malformed)
+  }
+
+  // MARK: Notifications
+
+  /// 103 bytes, "c1" and 2 bytes of payload.
+  private static let frame: [UInt8] =
+    [0, 0, 0, 108] + [0, 0, 1, 2]
+    + [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2]
+    + [0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4]
+    + [0, 0, 0, 0, 0, 0, 0xab, 0xcd] + [0, 0, 0, 9] + [7, 1] + [0x01, 0x00]
+    + [UInt8](repeating: 0, count: 31) + [0x55]
+    + [0, 0, 0, 0, 0x65, 0, 0, 0] + [0, 0, 0x01, 0x8b, 0, 0, 0, 0] + [5, 0xff, 0x07]
+    + [2, 0x63, 0x31] + [0x7b, 0x7d]
+
+  private static func read(_ frame: [UInt8]) -> (number: UInt32?, notification: Notification) {
+    let notification = Notification()
+    return (LinkedNotification.decode(frame.span, into: notification), notification)
+  }
+
+  @Test("A notification arrives as it was admitted")
+  func notification() {
+    #expect(LinkedNotification.byteCount(Self.frame.span) == Self.frame.count)
+    let (number, read) = Self.read(Self.frame)
+    #expect(number == 258)
+    #expect(read.id == NotificationID(high: 1, low: 2))
+    #expect(read.uniqueID == NotificationID(high: 3, low: 4))
+    #expect(
+      read.claims
+        == TokenClaims(
+          device: DeviceID(0xabcd), topic: TopicKey(app: AppID(9), suffix: .voip),
+          environment: .development, generation: 256))
+    #expect(read.token == DeviceToken(words: (0, 0, 0, 0x55)))
+    #expect(read.expirationSeconds == 0x6500_0000)
+    #expect(read.acceptedMilliseconds == 0x18b_0000_0000)
+    #expect(read.priority == .powerSaving && read.pushType == nil)
+    #expect(read.isBackground && read.interface == .binary && read.mayBeRepeated)
+    #expect(read.collapseID.span.copied() == Array("c1".utf8))
+    #expect(read.payload.span.copied() == Array("{}".utf8))
+    var encoded: [UInt8] = []
+    LinkedNotification.encode(read, number: 258, to: &encoded)
+    #expect(encoded == Self.frame)
+  }
+
+  @Test("A damaged notification is refused, whichever byte is damaged and wherever it ends")
+  func damaged() {
+    for count in 0..<Self.frame.count - 2 {
+      #expect(Self.read(Array(Self.frame[..<count])).number == nil, "\(count) bytes")
+    }
+    // Topic suffix, environment, priority, push type, length of the collapse id.
+    for (place, value) in [(52, 9), (53, 2), (104, 3), (105, 200), (107, 65)] {
+      var frame = Self.frame
+      frame[place] = UInt8(value)
+      #expect(Self.read(frame).number == nil, "byte \(place)")
+    }
+    let long = Self.frame + [UInt8](repeating: 0x20, count: LinkedNotification.mostBytes)
+    #expect(Self.read(long).number == nil)
+  }
+
+  // MARK: Verdicts
+
+  @Test("Verdicts are read one after the other, however they are cut")
+  func verdicts() {
+    let accepted: [UInt8] = [0, 0, 0, 7] + [0, 0, 0, 0, 0, 0, 0, 0] + [0]
+    let dead: [UInt8] =
+      [0, 0, 0, 8] + [0, 0, 0x01, 0x8b, 0, 0, 0, 0] + [12] + Array("Unregistered".utf8)
+    let unknown: [UInt8] = [0, 0, 0, 9] + [0, 0, 0, 0, 0, 0, 0, 0] + [4] + Array("Newt".utf8)
+    let all = accepted + dead + unknown
+    let expected = [
+      LinkVerdict(number: 7, rejection: nil),
+      LinkVerdict(
+        number: 8, rejection: Rejection(.unregistered, timestampMilliseconds: 0x18b_0000_0000)),
+      LinkVerdict(number: 9, rejection: Rejection(.internalServerError)),
+    ]
+    for cut in 0...all.count {
+      var offset = 0
+      let part = Array(all[..<cut])
+      var read: [LinkVerdict] = []
+      while let verdict = LinkVerdict.next(part.span, at: &offset) { read.append(verdict) }
+      while let verdict = LinkVerdict.next(all.span, at: &offset) { read.append(verdict) }
+      #expect(read == expected, "cut at \(cut)")
+      #expect(offset == all.count)
+    }
+    var encoded: [UInt8] = []
+    for verdict in expected.dropLast() { verdict.encode(to: &encoded) }
+    #expect(encoded == accepted + dead)
+  }
+}
