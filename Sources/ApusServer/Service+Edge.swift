@@ -15,7 +15,7 @@ package struct EdgeLinks: Sendable {
     } catch {
       return log(.error, "no links to other nodes", .text("reason", "\(error)"))
     }
-    for worker in workers { worker.loop.perform { worker.router.linkTargetChanged() } }
+    for worker in workers { worker.loop.perform { [edge] in worker.linkTargetChanged(edge) } }
   }
 }
 

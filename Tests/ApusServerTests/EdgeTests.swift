@@ -109,16 +109,36 @@ struct EdgeTests {
     try expect(200, to: streams)
   }
 
+  @Test("When another node decides, the connections to the one before end")
+  func otherNode() throws {
+    let provider = try service.provider(at: .channels)
+    let node = try #require(TestService.node)
+    // Nobody accepts, as at a node that is frozen.
+    let silent = try Listener(
+      loop: EventLoop(name: "silent"), address: .loopbackIPv4(port: 0), reusePort: false,
+      keepAlive: nil
+    ) { _, _ in }
+    service.service.setLinkTarget((node, try #require(silent.localAddress)))
+    #expect(throws: RawFault.self) { try device.notification() }
+    let start = EventLoop.monotonicMilliseconds()
+    #expect(try provider.exchange(channelList(), body: []).status == 503)
+    #expect(EventLoop.monotonicMilliseconds() - start < 2 * Limits.linkHandshakeMilliseconds)
+    let pushes = try begin(1)
+    try setTarget(true)
+    try expect(200, to: pushes)
+  }
+
   @Test("Requests about channels are answered by the node that decides, or with 503")
   func channels() throws {
     let provider = try service.provider(at: .channels)
-    var headers = pusher.headers(token).setting(
-      ":path", "/1/apps/\(TestDirectory.topic)/all-channels")
-    headers = headers.setting(":method", "GET")
-    #expect(try provider.exchange(headers, body: []).status != 503)
+    #expect(try provider.exchange(channelList(), body: []).status != 503)
     try setTarget(false)
     let other = try service.provider(at: .channels)
-    let answer = try other.exchange(headers, body: [])
-    #expect(answer.status == 503)
+    #expect(try other.exchange(channelList(), body: []).status == 503)
+  }
+
+  private func channelList() -> [RawHeader] {
+    pusher.headers(token).setting(":path", "/1/apps/\(TestDirectory.topic)/all-channels")
+      .setting(":method", "GET")
   }
 }

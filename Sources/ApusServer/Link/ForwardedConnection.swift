@@ -34,8 +34,7 @@ final class ForwardedConnection: ConnectionDriver {
       return nil
     }
     connection.tls.forgetPeerCertificate()
-    connection.schedule.deadlineSeconds =
-      context.nowSeconds + Limits.linkHandshakeMilliseconds / 1000
+    connection.schedule.deadlineSeconds = .max
   }
 
   private func note(_ fault: String) {
@@ -111,13 +110,11 @@ final class ForwardedConnection: ConnectionDriver {
 
   // MARK: Time and the end
 
-  override func deadlineReached() {
-    if stream?.isOpen == true {
-      connection.schedule.deadlineSeconds = .max
-    } else {
-      note("no answer in time")
-      connection.close()
-    }
+  /// A node that is frozen or cut off would leave the client waiting.
+  override func linkTargetChanged(_ edge: Edge) {
+    guard let stream, !stream.isCurrent(edge) else { return }
+    stream.abort()
+    linkLost("another node decides now")
   }
 
   /// The service shuts down: the node that decides ends the connection, in its protocol's way.
@@ -141,10 +138,7 @@ final class ForwardedConnection: ConnectionDriver {
 }
 
 extension ForwardedConnection: LinkStreamUser {
-  func linkOpened() {
-    connection.schedule.deadlineSeconds = .max
-    connection.markDirty()
-  }
+  func linkOpened() { connection.markDirty() }
 
   func linkReceived(_ bytes: Span<UInt8>) {
     toClient.append(bytes)

@@ -42,6 +42,11 @@ final class ForwardedRequests {
     connection.markDirty()
   }
 
+  /// Another node decides.
+  func linkTargetChanged(_ edge: Edge) {
+    if let stream, !stream.isCurrent(edge) { close() }
+  }
+
   func close() {
     stream?.close()
     stream = nil

@@ -40,7 +40,8 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
   private var isFinished = false
   /// Whether the socket's own side is to be shut once it has taken everything.
   private var isToBeShut = false
-  private let startedMilliseconds: UInt64
+  /// Until the handshake is completed.
+  private var timer: LoopTimer?
 
   private static let readsPerTurn = 4
 
@@ -49,24 +50,22 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
     self.target = target
     self.context = context
     self.user = user
-    startedMilliseconds = context.loop.nowMilliseconds
     tls = try TLSConnection(context: target.context, session: target.session)
     socket = try Socket.connect(to: target.address, loop: context.loop)
     socket.handler = self
     socket.setInterest(reading: false, writing: true)
+    let timer = LoopTimer(loop: context.loop) { [unowned self] in lost("no answer in time") }
+    timer.start(afterMilliseconds: Limits.linkHandshakeMilliseconds)
+    self.timer = timer
   }
 
   var isOpen: Bool { stage == .open }
-  var hasEnded: Bool { stage == .ended }
+
+  /// Whether it leads to the node that decides now, or none does.
+  func isCurrent(_ edge: Edge) -> Bool { edge.target.map { $0.isSamePlace(as: target) } ?? true }
 
   /// Whether more output is welcome.
   var mayWrite: Bool { isOpen && !isFinished && unsent.count < Limits.outputHighWaterBytes }
-
-  /// Whether the other node has not completed the handshake in time.
-  var isOverdue: Bool {
-    (stage == .connecting || stage == .shakingHands)
-      && context.loop.nowMilliseconds >= startedMilliseconds + Limits.linkHandshakeMilliseconds
-  }
 
   // MARK: Reading
 
@@ -112,6 +111,7 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
         user?.linkReceived(unsafe Span<UInt8>(_unsafeBytes: bytes))
       case .handshakeCompleted:
         stage = .open
+        timer = nil
         user?.linkOpened()
       case .needsInput: return writeOutput()
       case .closedByPeer:
@@ -219,6 +219,7 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
     user = nil
     guard stage != .ended else { return }
     stage = .ended
+    timer = nil
     socket.abort()
   }
 
@@ -232,6 +233,7 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
     user = nil
     guard stage != .ended else { return }
     stage = .ended
+    timer = nil
     unsent.removeAll()
     socket.close()
   }

@@ -39,6 +39,10 @@ final class LinkTarget: Sendable {
     context = try TLSContext(client: tls)
   }
 
+  func isSamePlace(as other: LinkTarget) -> Bool {
+    node == other.node && address == other.address
+  }
+
   /// Its number grows when nodes of one version would misunderstand those of the other.
   static let applicationProtocol = "apus-link/1"
 

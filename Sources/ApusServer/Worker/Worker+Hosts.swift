@@ -60,6 +60,14 @@ extension Worker: ConnectionHost {
       .adopt(connection), to: device.map(context.ownerIndex) ?? context.servingIndex)
   }
 
+  /// At an edge: another node decides, or none.
+  func linkTargetChanged(_ edge: Edge) {
+    router.linkTargetChanged()
+    for connection in Array(connections.awakeConnections) {
+      connection.driver?.linkTargetChanged(edge)
+    }
+  }
+
   /// Gives back to the system what a crowd leaves: the free pages of the heap, and before them what is kept for reuse,
   /// objects that lie far apart now and hold a page each.
   func returnMemory() {
