@@ -7,10 +7,18 @@ extension SharedFiles {
   /// Removals that are listed for nodes that were away; nodes that were away for longer read everything again.
   static let listedVersions: Int64 = 10_000
 
+  /// Who changes shared files.
+  enum Author {
+    /// A command, the administration or the enrolment of any node.
+    case anybody
+    /// The service of the node that serves.
+    case service
+  }
+
   /// Makes a change of the directory one of all nodes: others wait meanwhile, and see all of it or nothing.
   ///
   /// Call it while the directory is locked.
-  func change<Value>(_ body: () throws -> Value) throws -> Value {
+  func change<Value>(by author: Author, _ body: () throws -> Value) throws -> Value {
     let database: ClusterDatabase
     do {
       database = try directory.clusterDatabase(node: member.node.text, purpose: "change")
@@ -19,6 +27,11 @@ extension SharedFiles {
         "nothing was changed, because the database that the nodes share is not reached: \(error)")
     }
     guard let shared = try database.lockDirectory() else { throw notACluster }
+    if author == .service, let holder = try database.lockLease(), holder != member.node.text {
+      try database.giveUp()
+      throw DirectoryProblem(
+        "nothing was changed, because the node \(holder) has taken over")
+    }
     try pull(database, shared)
     let journal = FileJournal()
     let value: Value

@@ -165,6 +165,11 @@ package final class ClusterDatabase {
     }
   }
 
+  /// The node that serves, or did last, which stays the same until the change ends; nil if none ever did.
+  package func lockLease() throws(StoreError) -> String? {
+    try ask(.leaseLock, .text(PostgresOpening.lease)) { $0.count > 0 ? $0.text(0, 0) : nil }
+  }
+
   /// Calls `visit` for each part that was written after `version`, in the order in which they were.
   package func parts(
     after version: Int64, _ visit: (SharedPart) throws -> Void

@@ -248,6 +248,10 @@ SELECT version, forgotten, proof FROM apus.directory;
 -- Keeps everybody else from changing shared files until this transaction ends.
 SELECT version, forgotten, proof FROM apus.directory FOR UPDATE;
 
+--@ lease-lock
+-- The node that serves, or did last. Nobody takes over until this transaction ends.
+SELECT holder FROM apus.lease WHERE node = $1::text FOR SHARE;
+
 --@ directory-raise
 UPDATE apus.directory SET version = $1::bigint, forgotten = greatest(forgotten, $2::bigint) WHERE version < $1::bigint
   RETURNING 1;
