@@ -41,7 +41,8 @@ struct SharedEventsTests {
   /// What is in the queue of a node, each line by its number.
   private func events(_ directory: DataDirectory) throws -> [(id: Int, line: String)] {
     let folder = directory.webhookFolder
-    let names = try FileManager.default.contentsOfDirectory(atPath: folder)
+    // The service makes it.
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
     return try names.filter { $0.hasPrefix("events-") }.sorted().flatMap { name in
       try text("\(folder)/\(name)").split(separator: "\n").map { line in
         let number = line.dropFirst(#"{"id":"#.count).prefix { $0.isNumber }

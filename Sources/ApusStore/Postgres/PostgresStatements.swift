@@ -25,7 +25,7 @@ package struct PostgresStatements: Sendable {
     case nodeSign = "node-sign"
     case directoryMake = "directory-make"
     case directoryLock = "directory-lock"
-    case leaseLock = "lease-lock"
+    case leaseHeld = "lease-held"
     case directoryRaise = "directory-raise"
     case filesChanged = "files-changed"
     case filesInParts = "files-in-parts"
