@@ -35,6 +35,9 @@ package final class WebhookService: Sendable {
     var isStopped = false
     /// Events that could not be written since the last ones that were.
     var unwritten: UInt64 = 0
+    /// What the queue may have or not, because the database of a cluster did not confirm it, with the number of the
+    /// first event. Nothing is sent until that is known: the database may give the numbers to other events.
+    var doubt: (first: UInt64, events: [String])?
     /// Why the webhooks could not be read, or their queue not be opened.
     var failure: String?
   }
@@ -140,6 +143,7 @@ package final class WebhookService: Sendable {
     let webhooks: [Webhook]
     do {
       webhooks = try directory.webhooks()
+      try settleDoubt()
       if !webhooks.isEmpty { try openQueue() }
     } catch {
       let isNew = state.withLock { state in
@@ -204,6 +208,7 @@ package final class WebhookService: Sendable {
 
   /// Writes what was reported.
   private func flush() {
+    do { try settleDoubt() } catch { return }
     guard state.withLock({ $0.queue != nil }) else { return }
     let (events, dropped) = sink.take()
     guard !events.isEmpty || dropped > 0 else { return }
@@ -217,23 +222,43 @@ package final class WebhookService: Sendable {
             milliseconds: now,
             [.number("missed", state.unwritten), .text("reason", "they could not be written")]))
       }
+      var first: UInt64 = 0
       do {
         try directory.sharing {
           if directory.isInCluster, state.queue?.isCurrent == false {
             state.queue = try makeQueue()
           }
+          first = state.queue?.next ?? 0
           try state.queue?.append(events)
         }
         state.unwritten = 0
         return nil
       } catch {
-        state.unwritten += UInt64(events.count)
-        // What a cluster's nodes could not agree on is taken back from the files.
-        if directory.isInCluster, let queue = try? makeQueue() { state.queue = queue }
+        guard directory.isInCluster else {
+          state.unwritten += UInt64(events.count)
+          return "\(error)"
+        }
+        state.unwritten = 0
+        state.doubt = (first > 0 ? first : state.queue?.next ?? 0, events)
+        state.queue = nil
         return "\(error)"
       }
     }
-    if let failure { log(.error, "events for webhooks not written", .text("reason", failure)) }
+    if let failure { log(.error, "events for webhooks not written yet", .text("reason", failure)) }
+  }
+
+  /// Finds out whether the database has what it did not confirm, and writes it if not.
+  private func settleDoubt() throws {
+    guard let doubt = state.withLock({ $0.doubt }) else { return }
+    let queue = try directory.sharing {
+      let queue = try makeQueue()
+      if try !queue.has(doubt.events[0], at: doubt.first) { try queue.append(doubt.events) }
+      return queue
+    }
+    state.notify { state in
+      state.queue = queue
+      state.doubt = nil
+    }
   }
 
   private func finish() {

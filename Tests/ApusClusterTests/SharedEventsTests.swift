@@ -59,7 +59,7 @@ struct SharedEventsTests {
     Issue.record("no event \(name) in \(directory.path)")
   }
 
-  @Test("No number is used twice, and a node that was taken over writes nothing, and says so")
+  @Test("No number is used twice, and what was not confirmed is written once, when it can be")
   func numbers() throws {
     try nodes.serve("a")
     let first = Writer(nodes.a)
@@ -81,9 +81,9 @@ struct SharedEventsTests {
     let found = try events(nodes.b)
     #expect(found.map(\.id) == Array(1...found.count), "\(found)")
     #expect(try events(nodes.a).map(\.line) == found.map(\.line))
-    for (name, count) in [("before", 1), ("between", 1), ("late", 0), ("after", 1)] {
+    for (name, count) in [("before", 1), ("between", 1), ("late", 1), ("after", 1)] {
       #expect(found.count { $0.line.contains("\"\(name)\"") } == count, "\(name): \(found)")
     }
-    #expect(found.contains { $0.line.contains(#""missed":1"#) }, "\(found)")
+    #expect(!found.contains { $0.line.contains(#""missed""#) }, "\(found)")
   }
 }
