@@ -84,8 +84,8 @@ class Account:
         #: Begin and end of times in which a node was frozen, and of those in which one lost the end of its ledger: from
         #: its kill or freeze until it stopped serving.
         self.frozen, self.losses = [], []
-        #: When each connection of a device ended.
-        self.disconnected = {}
+        #: When each connection ended, and those of each device.
+        self.disconnected, self.device_disconnected = {}, collections.defaultdict(list)
 
     def next_event(self):
         self.events += 1
@@ -169,6 +169,10 @@ class Account:
     @property
     def taken_count(self):
         return sum(entry.taken for entry in self.entries)
+
+    def disconnect(self, device, connection):
+        self.disconnected[connection] = time.monotonic()
+        self.device_disconnected[device].append(time.monotonic())
 
     # MARK: The balance
 
@@ -277,8 +281,10 @@ class Account:
         if entry.is_stored and entry.taken_time == math.inf:
             end = next((one.answered_time for one in self.entries if one.device == entry.device and one.taken
                         and self.decided(one) > entry.sent and one.answered_time < math.inf), math.inf)
-        # What a device does not acknowledge ends with its connection.
+        # What a device does not acknowledge, or has no room for, ends with its connection.
         end = max(end, self.disconnected.get(entry.connection, 0))
+        if not entry.is_stored and not entry.seen:
+            end = max(end, next((one for one in self.device_disconnected[entry.device] if one > begin), math.inf))
         return any(begin - LOST_AFTER < last and first < end + LOST_BEFORE for first, last in self.losses)
 
     def totals(self):

@@ -81,7 +81,7 @@ class Device:
         finally:
             if self.is_connected:
                 for account in self.load.accounts.values():
-                    account.disconnected[self.connection] = time.monotonic()
+                    account.disconnect(self.number, self.connection)
             for task in tasks:
                 task.cancel()
             await connection.close()

@@ -31,6 +31,8 @@ class RelayedSender(LegacySender):
         #: By number.
         self.kinds, self.tokens, self.outcomes = [], [], {}
         self.doubtful, self.reported = set(), {}
+        #: Discarded by a packet; and those whose resend was spread over several connections, which is not recognised.
+        self.behind, self.spread = set(), set()
 
     def __str__(self):
         return "the relay"
@@ -68,7 +70,14 @@ class RelayedSender(LegacySender):
         return self.frame(frame.identifier)
 
     def discarded(self, frame):
+        if frame.identifier in self.behind:
+            self.spread.add(frame.identifier)
+        self.behind.add(frame.identifier)
         return self.frame(frame.identifier)
+
+    def settle(self):
+        self.spread.update(frame.identifier for frame in self.again)
+        super().settle()
 
     def named(self, frame, status):
         self.outcomes[frame.identifier] = "reported"
@@ -113,7 +122,7 @@ class RelayedSender(LegacySender):
                 "is bad, and not reported": kind == BAD and number not in self.reported and name not in listed,
                 "is dead, and not in the feedback list once":
                     kind == DEAD and feedback.count((name, DEAD_SINCE)) != 1,
-                "arrived under several ids": len(set(ids)) > 1 and number not in self.doubtful}
+                "arrived under several ids": len(set(ids)) > 1 and number not in self.doubtful | self.spread}
             for fault in [fault for fault, is_true in faults.items() if is_true]:
                 self.account.violate(f"the relayed notification {number} {fault}: {kind}, {ids}, "
                                      f"{self.outcomes.get(number)}")
@@ -133,7 +142,7 @@ class RelayedSender(LegacySender):
     def totals(self):
         several = [ids for ids in self.arrivals.values() if len(ids) > 1]
         return {"relayed": len(self.kinds), "relayed_reported": len(self.reported),
-                "relayed_in_doubt": len(self.doubtful), "relayed_arrived_twice": len(several),
+                "relayed_in_doubt": len(self.doubtful | self.spread), "relayed_arrived_twice": len(several),
                 "relayed_lost_connections": self.lost_connections}
 
     def stop(self):
