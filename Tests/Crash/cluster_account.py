@@ -238,7 +238,9 @@ class Account:
             received = self.monotonic(self.received.get(id, row["time"]))
             entries = [entry for entry in nameless[row["device"]]
                        if entry.is_stored == (ends[id] != ["Discarded - Not Stored"])]
-            entry = min(entries, key=lambda entry: abs(entry.sent_time - received), default=None)
+            # It may have waited in the sender's socket, as one without an answer does for long.
+            entry = min(entries, default=None, key=lambda entry: abs(entry.sent_time - received)
+                        + (0 if entry.outcome == "accepted" else 5))
             if entry is None:
                 self.violate(f"{id} of the device {row['device']} is {ends[id]}, and nobody sent it")
                 continue
@@ -257,7 +259,8 @@ class Account:
                 self.violate(f"{number} is {state}, and its device did not acknowledge it: {entry}")
             elif state == "Discarded - Never Acknowledged" and entry.declines < UNACKNOWLEDGED_ENDS:
                 self.violate(f"{number} is {state} after {entry.declines} connections: {entry}")
-            elif state == "Discarded - Not Stored" and entry.is_stored and not self.may_lack_line(entry):
+            elif state == "Discarded - Not Stored" and entry.is_stored and not self.may_lack_line(entry) \
+                    and not (len(states) > 1 and self.may_end_again(entry, states)):
                 # The next node finds neither the end nor the notification.
                 self.violate(f"{number} is {state}, and must be stored: {entry}")
             elif state == "Discarded - Store Failed" and entry.outcome == "accepted":
