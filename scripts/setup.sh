@@ -36,6 +36,7 @@ test_packages=(
   "nginx-light:likewise (Debian starts it on port 80)"
   "nodejs:likewise"
   "postgresql-15:the database of the store's tests (Debian starts it on port 5432; nothing here uses that one)"
+  "systemd:checks units"
   "python3:runs the third-party APNs clients of the interoperability tests"
   "python3-venv:keeps those clients out of the system's Python"
   "ruby:runs the device client in Ruby"

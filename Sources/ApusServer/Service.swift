@@ -375,6 +375,8 @@ package final class Service {
     // Its answers ask workers, relay and store, so it goes before them.
     admin?.stop()
     configuration.relay?.stop()
+    // In a cluster another node may take over once the store is closed.
+    webhooks?.finishWriting()
     store.close()
     for worker in everyone {
       worker.loop.stop()

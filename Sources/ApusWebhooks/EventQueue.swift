@@ -90,7 +90,7 @@ final class EventQueue {
     if file == nil || segments.last.map({ $0.bytes >= segmentBytes }) == true { try startSegment() }
     var text = ""
     for (offset, event) in events.enumerated() {
-      text += "{\"id\":\(next + UInt64(offset)),\(event)}\n"
+      text += Self.line(event, next + UInt64(offset)) + "\n"
     }
     do { try file?.append(text, syncs: true) } catch {
       // A part of it may be in the file.
@@ -103,6 +103,10 @@ final class EventQueue {
     segments[segments.count - 1].bytes += text.utf8.count
     stamp = lastStamp
     try dropSurplus()
+  }
+
+  private static func line(_ event: String, _ number: UInt64) -> String {
+    "{\"id\":\(number),\(event)}"
   }
 
   private func startSegment() throws {
@@ -135,6 +139,13 @@ final class EventQueue {
   }
 
   // MARK: Reading
+
+  /// Whether an event has that number.
+  func has(_ event: String, at number: UInt64) throws -> Bool {
+    guard number >= oldest, number < next else { return false }
+    let page = try page(from: number, limit: 1, limitBytes: 1)
+    return page.lines.first.map { String(decoding: $0, as: UTF8.self) } == Self.line(event, number)
+  }
 
   /// Events from `number` on, at most `limit` of them and about `limitBytes`.
   func page(from number: UInt64, limit: Int, limitBytes: Int) throws -> Page {

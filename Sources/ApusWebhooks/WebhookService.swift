@@ -35,6 +35,11 @@ package final class WebhookService: Sendable {
     var isStopped = false
     /// Events that could not be written since the last ones that were.
     var unwritten: UInt64 = 0
+    /// What the queue may have or not, because the database of a cluster did not confirm it, with the number of the
+    /// first event. Nothing is sent until that is known: the database may give the numbers to other events.
+    var doubt: (first: UInt64, events: [String])?
+    /// Why the webhooks could not be read, or their queue not be opened.
+    var failure: String?
   }
 
   package let sink: EventSink
@@ -68,16 +73,29 @@ package final class WebhookService: Sendable {
   }
 
   package func start() {
+    // What is reported before the queue is open waits in memory. The thread says why a file cannot be read.
+    if let webhooks = try? directory.webhooks() { sink.setKinds(Self.kinds(of: webhooks)) }
     startThread { [self] in run() }
   }
 
-  /// Writes what was reported, and lets requests that are on their way end, for two seconds at most.
+  private static func kinds(of webhooks: [Webhook]) -> EventKinds {
+    webhooks.reduce(EventKinds()) { $0.union($1.events) }
+  }
+
+  /// Writes what was reported, for two seconds at most. Nothing is written any more after it, so call it while the
+  /// service may still write what nodes share.
+  package func finishWriting() { stop { $0.isStopped } }
+
+  /// The same, and lets requests that are on their way end, for two seconds at most.
   package func stop() {
+    stop { $0.isStopped && !$0.hooks.values.contains(where: \.isSending) }
+  }
+
+  private func stop(once isQuiet: (State) -> Bool) {
     state.notify { $0.isStopping = true }
     let deadline = monotonicMilliseconds() + Self.stopMilliseconds
     state.wait { state in
-      let isQuiet = state.isStopped && !state.hooks.values.contains(where: \.isSending)
-      return isQuiet || monotonicMilliseconds() >= deadline
+      isQuiet(state) || monotonicMilliseconds() >= deadline
         ? .found(()) : .wait(untilMilliseconds: deadline)
     }
   }
@@ -107,10 +125,7 @@ package final class WebhookService: Sendable {
       if now >= nextSecond || isStopping {
         nextSecond = now + 1000
         let found = FileStamp(directory.webhookFile)
-        if found != stamp {
-          stamp = found
-          reload()
-        }
+        if found != stamp, reload() { stamp = found }
         if state.withLock({ !$0.hooks.isEmpty }) { everySecond(sink) }
       }
       flush()
@@ -123,27 +138,34 @@ package final class WebhookService: Sendable {
     }
   }
 
-  /// Reads the file of webhooks. One that cannot be read changes nothing.
-  private func reload() {
+  /// Reads the file of webhooks. One that cannot be read changes nothing; false if it is to be tried again.
+  private func reload() -> Bool {
     let webhooks: [Webhook]
     do {
       webhooks = try directory.webhooks()
+      try settleDoubt()
       if !webhooks.isEmpty { try openQueue() }
     } catch {
-      log(.error, "webhooks not changed", .text("reason", "\(error)"))
-      return
+      let isNew = state.withLock { state in
+        defer { state.failure = "\(error)" }
+        return state.failure != "\(error)"
+      }
+      if isNew { log(.error, "webhooks not changed", .text("reason", "\(error)")) }
+      return false
     }
     let new = state.notify { state in
+      state.failure = nil
       state.hooks = state.hooks.filter { _, hook in
         webhooks.contains { $0.name == hook.webhook.name }
       }
       return webhooks.compactMap { replaceOrAdd($0, to: &state) }
     }
-    sink.setKinds(webhooks.reduce(EventKinds()) { $0.union($1.events) })
+    sink.setKinds(Self.kinds(of: webhooks))
     for number in new {
       savePosition(of: number)
       startThread { [self] in WebhookSender(self, number).run() }
     }
+    return true
   }
 
   /// - Returns: The number of a webhook that is new.
@@ -186,12 +208,13 @@ package final class WebhookService: Sendable {
 
   /// Writes what was reported.
   private func flush() {
+    do { try settleDoubt() } catch { return }
+    guard state.withLock({ $0.queue != nil }) else { return }
     let (events, dropped) = sink.take()
     guard !events.isEmpty || dropped > 0 else { return }
     let now = EventLoop.wallClockMilliseconds()
     let failure = state.notify { state -> String? in
       state.unwritten += dropped
-      guard state.queue != nil else { return nil }
       var events = events
       if state.unwritten > 0 {
         events.append(
@@ -199,23 +222,43 @@ package final class WebhookService: Sendable {
             milliseconds: now,
             [.number("missed", state.unwritten), .text("reason", "they could not be written")]))
       }
+      var first: UInt64 = 0
       do {
         try directory.sharing {
           if directory.isInCluster, state.queue?.isCurrent == false {
             state.queue = try makeQueue()
           }
+          first = state.queue?.next ?? 0
           try state.queue?.append(events)
         }
         state.unwritten = 0
         return nil
       } catch {
-        state.unwritten += UInt64(events.count)
-        // What a cluster's nodes could not agree on is taken back from the files.
-        if directory.isInCluster, let queue = try? makeQueue() { state.queue = queue }
+        guard directory.isInCluster else {
+          state.unwritten += UInt64(events.count)
+          return "\(error)"
+        }
+        state.unwritten = 0
+        state.doubt = (first > 0 ? first : state.queue?.next ?? 0, events)
+        state.queue = nil
         return "\(error)"
       }
     }
-    if let failure { log(.error, "events for webhooks not written", .text("reason", failure)) }
+    if let failure { log(.error, "events for webhooks not written yet", .text("reason", failure)) }
+  }
+
+  /// Finds out whether the database has what it did not confirm, and writes it if not.
+  private func settleDoubt() throws {
+    guard let doubt = state.withLock({ $0.doubt }) else { return }
+    let queue = try directory.sharing {
+      let queue = try makeQueue()
+      if try !queue.has(doubt.events[0], at: doubt.first) { try queue.append(doubt.events) }
+      return queue
+    }
+    state.notify { state in
+      state.queue = queue
+      state.doubt = nil
+    }
   }
 
   private func finish() {

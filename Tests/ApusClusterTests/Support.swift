@@ -48,6 +48,16 @@ final class Nodes: Sendable {
   @discardableResult
   func sql(_ text: String) throws -> [String] { try PostgresServer.shared.sql(text, in: database) }
 
+  /// Gives the lease to a node, as if its service had taken it.
+  func serve(_ node: String) throws {
+    try sql(
+      """
+      INSERT INTO apus.lease (node, incarnation, counter, released, holder)
+        VALUES ('apus', 1, 1, false, '\(node)')
+        ON CONFLICT (node) DO UPDATE SET incarnation = lease.incarnation + 1, holder = excluded.holder
+      """)
+  }
+
   func follower(_ directory: DataDirectory) throws -> ClusterFollower {
     ClusterFollower(
       directory, try #require(try directory.clusterMember()), program: "1.2",

@@ -64,6 +64,22 @@ struct WebhookServiceTests {
     #expect(!Files.exists(data.webhookFolder))
   }
 
+  @Test("What happens before the queue is open arrives, also if it cannot be opened at first")
+  func beforeTheQueue() throws {
+    try data.add(hook())
+    // In place of the folder.
+    try Files.write("", to: data.webhookFolder, isPrivate: true)
+    let service = start()
+    #expect(sink.wants(.deviceConnected))
+    report(0..<5)
+    usleep(300_000)
+    report(5..<10)
+    Files.remove(data.webhookFolder)
+    #expect(waitUntil { numbers(receiver.requests).count >= 10 })
+    #expect(numbers(receiver.requests) == Array(0..<10))
+    service.stop()
+  }
+
   @Test("Events arrive in order, in signed batches")
   func batches() throws {
     try data.add(hook())

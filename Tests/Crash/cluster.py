@@ -4,10 +4,12 @@
     Tests/Crash/cluster.py [--faults N] [--seed N] [--rate N]
 
 A primary and two standbys, three nodes with addresses of their own, and HAProxy in front of them, all on this machine.
-Faults come one after the other, each once everything is whole again. Meanwhile providers and devices go on, commands
-change what nodes share, and a webhook's receiver gets the end of each notification. In the end, each accepted
-notification must have been delivered, or replaced by a newer one, or discarded with a reason; none may have come to
-another device; and all nodes must have each change. Prints the counts as JSON. After a violation the directory is kept.
+Faults come one after the other, each once everything is whole again. Meanwhile providers and devices go on over HTTP/2
+and the binary interface, jobs push to many devices, channels have broadcasts, an app's notifications go to an upstream
+service, commands change what nodes share, and a webhook's receiver gets the end of each notification. In the end, each
+accepted notification must have been delivered, or replaced by a newer one, or discarded with a reason; none may have
+come to another device; and all nodes must have each change. Prints the counts as JSON. After a violation the directory
+is kept.
 """
 
 import argparse
@@ -28,8 +30,12 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from cluster_account import Account
-from cluster_load import ALONE, BUSY, Load
+from cluster_channels import Channels
+from cluster_devices import ALONE, BUSY
+from cluster_jobs import GROUP, tag
+from cluster_load import Load
 from cluster_nodes import ROOT, TOPIC, Cluster, Violation, free_ports, until
+from cluster_relay import RelayedSender
 from cluster_watch import Commands, Receiver
 
 from apus_device import Identity
@@ -113,7 +119,7 @@ class Run:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
         self.chance = random.Random(options.seed)
-        self.account = Account(options.seed, ALONE)
+        self.account = Account(options.seed, TOPIC, ALONE)
         self.cluster = Cluster(folder, options.bin)
         self.faults = Faults(self.cluster, self.account, self.chance)
         #: Kind, begin, and the end of its effects, by the monotonic clock.
@@ -121,12 +127,18 @@ class Run:
         #: Kinds that come next, the last one first.
         self.deck = []
         self.receiver = Receiver(free_ports(1, ["127.0.0.1"])[0])
+        self.channels = Channels(self.account, self.chance.getrandbits(32))
+        self.relay = RelayedSender(folder, options.bin, self.account, self.chance.getrandbits(32))
 
     def provision(self, node):
+        node.run("app", "--change", TOPIC, "--broadcast", "on")
+        node.run("app", "--add", GROUP)
+        self.relay.provision(node)
         [self.files] = node.run("cert", "--topic", TOPIC)
         self.identities = []
         for number in range(ALONE + BUSY):
-            [issued] = node.run("device", "add", "--name", f"device-{number}")
+            [issued] = node.run("device", "add", "--name", f"device-{number}", "--tag", tag(number))
+            self.account.device_ids.append(issued["device_id"])
             self.identities.append(Identity.join(
                 self.folder / f"device-{number}.pem", issued["certificate_file"], issued["key_file"]))
         node.run("webhook", "add", self.receiver.address, "--event", "notification.finished")
@@ -136,7 +148,12 @@ class Run:
         for node in self.cluster.nodes:
             node.served = self.account.takeovers
         await self.receiver.start()
-        load = Load(self.account, self.cluster.ports, self.files, self.identities, self.options.seed, self.options.rate)
+        await asyncio.to_thread(self.channels.make, self.cluster.serving, ALONE + BUSY)
+        self.relay.connect(self.cluster)
+        load = Load(self.account, self.cluster, self.channels, self.relay, self.files, self.identities,
+                    self.options.seed, self.options.rate)
+        self.load = load
+        load.jobs.account.device_ids = self.account.device_ids
         await load.start()
         commands = Commands(self.cluster, self.chance.getrandbits(32))
         changing = asyncio.create_task(commands.run())
@@ -144,10 +161,16 @@ class Run:
             await load.pause(self.chance.uniform(*PAUSE))
             await self.apply(number, load)
         self.account.phase = "end"
+        begin = time.monotonic()
         commands.is_ending = True
         await changing
+        await load.finish()
+        finished = time.monotonic()
         await load.gather(GATHERING)
+        gathered = time.monotonic()
         await self.judge(commands)
+        say(f"  all came to an end after {finished - begin:.1f} s, devices had everything {gathered - finished:.1f} s "
+            f"later, and it was judged in {time.monotonic() - gathered:.1f} s")
         await load.stop()
 
     async def apply(self, number, load):
@@ -181,9 +204,15 @@ class Run:
         counts = await asyncio.to_thread(serving.run, "log", "--counts")
         (self.folder / "ledger").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         await self.receiver.settle()
-        self.account.close(lines, counts)
+        await self.relay.close(lines)
+        await asyncio.to_thread(self.load.jobs.judge)
+        self.channels.judge()
+        for account in self.load.accounts.values():
+            account.losses, account.frozen = self.account.losses, self.account.frozen
+            account.close(lines, counts)
         await asyncio.to_thread(commands.judge, self.account)
-        self.receiver.judge(self.account)
+        self.receiver.judge(self.load.accounts.values())
+        self.account.violations += self.load.jobs.account.violations
         for node in self.cluster.nodes:
             for code in node.ends:
                 if code <= 0:
@@ -196,10 +225,14 @@ class Run:
         errors = collections.defaultdict(dict)
         for (phase, what), count in sorted(self.account.errors.items()):
             errors[phase][what] = count
+        totals = {}
+        for part in self.load.parts:
+            totals |= part.totals()
         return {
             "seed": self.options.seed, "faults": len(self.history),
             "interruption_seconds": {kind: seconds(times[kind]) for kind in sorted(times)},
-            "provider_errors": errors, **self.account.totals(), **self.commands.totals(), **self.receiver.totals(),
+            "provider_errors": errors, **self.account.totals(), **totals, **self.commands.totals(),
+            **self.receiver.totals(),
             "restarts_by_supervisor": sum(len(node.ends) for node in self.cluster.nodes),
         }
 
@@ -237,6 +270,7 @@ def main():
         violations = [f"apus {' '.join(error.cmd)}: {error.returncode} {error.stderr}"]
     finally:
         run.cluster.stop()
+        run.relay.stop()
     violations += run.account.violations
     if violations:
         (folder / "violations").write_text("\n".join(violations) + "\n")

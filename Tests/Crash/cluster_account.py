@@ -1,11 +1,13 @@
 """Accounts for what providers sent, what the service answered, and what devices got.
 
 A notification is known by its number, which its payload has. Events are numbered too, in the order in which this
-process learned of them.
+process learned of them. What came over the binary interface has an id that its provider does not know: its device, the
+ledger or the webhook tells it.
 """
 
 import collections
 import dataclasses
+import datetime
 import json
 import math
 import time
@@ -26,6 +28,14 @@ def payload(number):
                        "x": "x" * (number * 7919 % 300)}, separators=(",", ":")).encode()
 
 
+def number_in(content):
+    try:
+        number = json.loads(content)["n"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return number if isinstance(number, int) and number >= 0 else None
+
+
 @dataclasses.dataclass(slots=True)
 class Entry:
     device: int
@@ -35,10 +45,13 @@ class Entry:
     sent_time: float
     #: None, "accepted", "refused" (it must never arrive) or "unknown".
     outcome: str | None = None
+    #: None until it is known.
+    id: str | None = None
     answered: float = math.inf
     answered_time: float = math.inf
     seen: int = 0
     first_seen: float = math.inf
+    last_seen: float = math.inf
     taken: int = 0
     taken_time: float = math.inf
     declines: int = 0
@@ -46,15 +59,15 @@ class Entry:
     key: tuple | None = None
     connection: int = -1
 
-    @property
-    def decided(self):
-        """An event by which the service must have decided about it, if it did at all."""
-        return min(self.answered if self.outcome == "accepted" else math.inf, self.first_seen)
-
 
 class Account:
-    def __init__(self, seed, alone):
-        self.seed = seed
+    def __init__(self, seed, topic, alone):
+        self.seed, self.topic = seed, topic
+        self.clock_offset = time.time() - time.monotonic()
+        #: The times of the ledger's first lines, by id.
+        self.received = {}
+        #: The ids of the devices, by their numbers.
+        self.device_ids = []
         #: Devices below this number never have two pending notifications, so none of theirs may be replaced.
         self.alone = alone
         self.entries = []
@@ -71,8 +84,8 @@ class Account:
         #: Begin and end of times in which a node was frozen, and of those in which one lost the end of its ledger: from
         #: its kill or freeze until it stopped serving.
         self.frozen, self.losses = [], []
-        #: When each connection of a device ended.
-        self.disconnected = {}
+        #: When each connection ended, and those of each device.
+        self.disconnected, self.device_disconnected = {}, collections.defaultdict(list)
 
     def next_event(self):
         self.events += 1
@@ -89,9 +102,11 @@ class Account:
 
     # MARK: Providers
 
-    def send(self, device, is_stored):
-        self.entries.append(Entry(device, is_stored, self.next_event(), time.monotonic()))
-        return len(self.entries) - 1
+    def send(self, device, is_stored, has_id=True):
+        number = len(self.entries)
+        id = self.id(number) if has_id else None
+        self.entries.append(Entry(device, is_stored, self.next_event(), time.monotonic(), id=id))
+        return number
 
     def answer(self, number, outcome):
         entry = self.entries[number]
@@ -107,32 +122,37 @@ class Account:
 
     def arrive(self, content, device, key, id, connection, connected, is_taken):
         """Records that a device got something on its connection with a number, which it has since the time given."""
-        try:
-            number = json.loads(content)["n"]
-            entry = self.entries[number]
-        except (ValueError, KeyError, IndexError, TypeError):
-            number = -1
-        if number < 0 or payload(number) != content:
+        number = self.find(content, device)
+        if number is None:
             return self.violate(f"device {device} got a payload that was never sent: {content!r}")
+        entry = self.entries[number]
         if entry.device != device:
             self.violate(f"{number} arrived at device {device}: {entry}")
         if entry.outcome == "refused":
             self.violate(f"{number} was refused and arrived: {entry}")
         if not entry.is_stored:
             self.check_life(number, entry, connected)
-        if entry.seen and entry.key != key or id != self.id(number):
+        if not self.is_same(entry, key, id):
             self.violate(f"{number} arrived as {key} and {id}: {entry}")
         if entry.connection == connection:
             self.violate(f"{number} arrived twice on one connection: {entry}")
-        if not entry.seen:
-            entry.first_seen = self.next_event()
+        entry.last_seen = self.next_event()
+        entry.first_seen = min(entry.first_seen, entry.last_seen)
         entry.seen += 1
-        entry.key, entry.connection = key, connection
+        entry.id, entry.key, entry.connection = id, key, connection
         if is_taken:
             self.take(number)
         else:
             entry.declines += 1
         return number
+
+    def find(self, content, device):
+        """The number of what a device got; None if nobody sent it."""
+        number = number_in(content)
+        return number if number is not None and number < len(self.entries) and payload(number) == content else None
+
+    def is_same(self, entry, key, id):
+        return entry.id in (None, id) and entry.key in (None, key)
 
     def check_life(self, number, entry, connected):
         """What must not be stored does not survive its node. A frozen one can still have it afterwards."""
@@ -146,7 +166,19 @@ class Account:
         entry.taken += 1
         entry.taken_time = min(entry.taken_time, time.monotonic())
 
+    @property
+    def taken_count(self):
+        return sum(entry.taken for entry in self.entries)
+
+    def disconnect(self, device, connection):
+        self.disconnected[connection] = time.monotonic()
+        self.device_disconnected[device].append(time.monotonic())
+
     # MARK: The balance
+
+    def decided(self, entry):
+        """An event by which the service must have decided about it, if it did at all."""
+        return min(entry.answered if entry.outcome == "accepted" else math.inf, entry.first_seen)
 
     def missing(self):
         """Accepted notifications that neither arrived nor were replaced, as far as is known.
@@ -156,9 +188,9 @@ class Account:
         whose answer was lost."""
         newest = collections.defaultdict(int)
         for entry in self.entries:
-            if entry.is_stored and entry.taken and entry.decided < math.inf \
+            if entry.is_stored and entry.taken and self.decided(entry) < math.inf \
                     and (entry.device >= self.alone or entry.outcome != "accepted"):
-                newest[entry.device] = max(newest[entry.device], entry.decided)
+                newest[entry.device] = max(newest[entry.device], self.decided(entry))
         return [number for number, entry in enumerate(self.entries)
                 if entry.outcome == "accepted" and entry.is_stored and not entry.taken
                 and entry.declines < UNACKNOWLEDGED_ENDS
@@ -168,14 +200,13 @@ class Account:
         """Compares with the ledger's lines and the counters, once all devices have what waited for them."""
         for number in self.missing():
             self.violate(f"{number} was accepted, and neither arrived nor was replaced: {self.entries[number]}")
-        ends = collections.defaultdict(list)
-        for line in lines:
-            if line["state"] not in OPEN_STATES:
-                ends[line["id"].upper()].append(line["state"])
+        self.received = {line["id"].upper(): line["time"] for line in lines if line["state"] == OPEN_STATES[0]}
+        ends = self.ends((line["id"], line) for line in lines if line["state"] not in OPEN_STATES)
         self.lines_lost = 0
         for number, entry in enumerate(self.entries):
-            self.compare(number, entry, ends.get(self.id(number), []))
+            self.compare(number, entry, ends.get(entry.id, []))
         accepted = sum(entry.outcome == "accepted" for entry in self.entries)
+        counts = [row for row in counts if row["topic"] == self.topic]
         self.uncounted = max(0, accepted - sum(row["accepted"] for row in counts))
         if self.uncounted > self.lines_lost:
             self.violate(f"the counters lack {self.uncounted} of {accepted} accepted notifications")
@@ -183,15 +214,53 @@ class Account:
             if row["accepted"] != row["ended"] + row["pending"] or row["pending"]:
                 self.violate(f"the counters do not add up: {row}")
 
+    def ends(self, rows):
+        """The states by id, of rows with an id, and an object with topic, device and state."""
+        ends, rows_by_id = collections.defaultdict(list), {}
+        for id, row in rows:
+            if row["topic"] == self.topic:
+                ends[id.upper()].append(row["state"])
+                rows_by_id[id.upper()] = row
+        self.identify(ends, rows_by_id)
+        return ends
+
+    def identify(self, ends, rows):
+        """Gives each id that no provider chose, and no device told, to the notification of its device that was sent
+        when the id was received; an id whose line of that is lost, when it ended."""
+        known = {entry.id for entry in self.entries}
+        nameless = collections.defaultdict(list)
+        for entry in self.entries:
+            if entry.id is None and entry.outcome != "refused":
+                nameless[self.device_ids[entry.device]].append(entry)
+        for id, row in rows.items():
+            if id in known:
+                continue
+            received = self.monotonic(self.received.get(id, row["time"]))
+            entries = [entry for entry in nameless[row["device"]]
+                       if entry.is_stored == (ends[id] != ["Discarded - Not Stored"])]
+            # It may have waited in the sender's socket, as one without an answer does for long.
+            entry = min(entries, default=None, key=lambda entry: abs(entry.sent_time - received)
+                        + (0 if entry.outcome == "accepted" else 5))
+            if entry is None:
+                self.violate(f"{id} of the device {row['device']} is {ends[id]}, and nobody sent it")
+                continue
+            entry.id = id
+            nameless[row["device"]].remove(entry)
+
+    def monotonic(self, text):
+        """A time of the ledger or the webhook by this process's clock."""
+        return datetime.datetime.fromisoformat(text).timestamp() - self.clock_offset
+
     def compare(self, number, entry, states):
-        if len(states) > 1:
+        if len(states) > 1 and not self.may_end_again(entry, states):
             self.violate(f"{number} has several final states, {states}: {entry}")
         for state in states:
             if state in TAKEN and not entry.taken:
                 self.violate(f"{number} is {state}, and its device did not acknowledge it: {entry}")
             elif state == "Discarded - Never Acknowledged" and entry.declines < UNACKNOWLEDGED_ENDS:
                 self.violate(f"{number} is {state} after {entry.declines} connections: {entry}")
-            elif state == "Discarded - Not Stored" and entry.is_stored and not self.may_lack_line(entry):
+            elif state == "Discarded - Not Stored" and entry.is_stored and not self.may_lack_line(entry) \
+                    and not (len(states) > 1 and self.may_end_again(entry, states)):
                 # The next node finds neither the end nor the notification.
                 self.violate(f"{number} is {state}, and must be stored: {entry}")
             elif state == "Discarded - Store Failed" and entry.outcome == "accepted":
@@ -204,16 +273,21 @@ class Account:
             if not self.may_lack_line(entry):
                 self.violate(f"{number} was accepted and has no final state: {entry}")
 
+    def may_end_again(self, entry, states):
+        return False
+
     def may_lack_line(self, entry):
         """Whether a node was lost while it could have the line of the notification's end in its own journal. When a
         notification was replaced is not known, only that a newer one was sent by then."""
-        begin = entry.answered_time if entry.taken_time == math.inf else entry.taken_time
-        end = begin
+        begin = entry.sent_time if entry.taken_time == math.inf else entry.taken_time
+        end = entry.answered_time if begin == entry.sent_time and entry.answered_time < math.inf else begin
         if entry.is_stored and entry.taken_time == math.inf:
             end = next((one.answered_time for one in self.entries if one.device == entry.device and one.taken
-                        and one.decided > entry.sent and one.answered_time < math.inf), math.inf)
-        # What a device does not acknowledge ends with its connection.
+                        and self.decided(one) > entry.sent and one.answered_time < math.inf), math.inf)
+        # What a device does not acknowledge, or has no room for, ends with its connection.
         end = max(end, self.disconnected.get(entry.connection, 0))
+        if not entry.is_stored and not entry.seen:
+            end = max(end, next((one for one in self.device_disconnected[entry.device] if one > begin), math.inf))
         return any(begin - LOST_AFTER < last and first < end + LOST_BEFORE for first, last in self.losses)
 
     def totals(self):

@@ -145,10 +145,10 @@ class Node:
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
     def start(self):
-        options = [f"--{kind}-listen={self.host}:{port}" for kind, port in self.ports.items()]
-        options += [f"--{kind}-listen=off" for kind in [
-            "gateway", "feedback", "http2-development", "courier-development", "gateway-development",
-            "feedback-development"]]
+        options = [f"--{kind}-listen={self.host}:{self.ports[kind]}" for kind in ["http2", "courier", "feedback"]]
+        options.append(f"--gateway-listen={self.host}:{self.ports['gateway']},"
+                       f"{self.host}:{self.ports['gateway-confirm']}+confirm")
+        options += [f"--{kind}-development-listen=off" for kind in ["http2", "courier", "gateway", "feedback"]]
         self.is_killed, self.state = False, "starting"
         with open(self.log, "ab") as errors:
             self.process = subprocess.Popen(
@@ -189,7 +189,8 @@ class Node:
 class Balancer:
     """HAProxy, in the way of Documentation/cluster.md, with checks of short intervals."""
 
-    PROTOCOLS = {"http2": "h2", "courier": "apus-courier/1"}
+    #: A check of the binary interface would need a certificate, so the other listener of the same node is asked.
+    PROTOCOLS = {"http2": "check-alpn h2", "courier": "check-alpn apus-courier/1"}
     HEAD = """
         defaults
           mode tcp
@@ -204,10 +205,11 @@ class Balancer:
 
     def __init__(self, folder, nodes, ports):
         text = self.HEAD
+        other = f"check-alpn h2 port {ports['http2']}"
         for kind, port in ports.items():
             text += f"listen {kind}\n  bind 127.0.0.1:{port}\n"
             text += "".join(
-                f"  server {node.name} {node.host}:{port} check-alpn {self.PROTOCOLS[kind]}\n" for node in nodes)
+                f"  server {node.name} {node.host}:{port} {self.PROTOCOLS.get(kind, other)}\n" for node in nodes)
         (folder / "haproxy.cfg").write_text(text)
         with open(folder / "haproxy.log", "wb") as log:
             self.process = subprocess.Popen(
@@ -223,7 +225,8 @@ class Cluster:
     def __init__(self, folder, programs):
         self.folder, self.programs = folder, programs
         hosts = [f"127.0.0.{number}" for number in range(1, 5)]
-        self.ports = dict(zip(["http2", "courier"], free_ports(2, hosts)))
+        kinds = ["http2", "courier", "gateway", "gateway-confirm", "feedback"]
+        self.ports = dict(zip(kinds, free_ports(len(kinds), hosts)))
         self.nodes = [Node(name, host, folder, programs, self.ports) for name, host in zip("abc", hosts[1:])]
         self.database = Database(folder)
         self.balancer = None

@@ -116,31 +116,35 @@ class Receiver:
             count = len(self.events)
             await asyncio.sleep(5)
 
-    def judge(self, account):
+    def judge(self, accounts):
         """Each end is told once. One whose node was lost may be missing, if a gap was told since. It may also be told
         again: by the device, for each time that it got the notification, or because the lost node told it before it
         was written."""
-        for known, event in self.reused:
-            account.violate(f"the webhook got other events with the same id: {known} and {event}")
-        ends = {}
-        for event in self.events.values():
-            if event["event"] == "notification.finished":
-                ends.setdefault(event["apns_id"].upper(), []).append(event["state"])
         self.missing, untold = 0, []
-        for number, entry in enumerate(account.entries):
-            states = ends.get(account.id(number), [])
-            delivered = sum(state in TAKEN for state in states)
-            if len(states) > 1 and (delivered > entry.taken or not account.may_lack_line(entry)):
-                account.violate(f"the webhook got several ends of {number}, {states}: {entry}")
-            if entry.outcome != "accepted" or states:
-                continue
-            self.missing += 1
-            if not account.may_lack_line(entry) or not any(gap > entry.sent_time for gap in self.gaps):
-                untold.append((number, entry))
+        for account in accounts:
+            for known, event in self.reused:
+                account.violate(f"the webhook got other events with the same id: {known} and {event}")
+            ends = account.ends((event["apns_id"], event) for event in self.events.values()
+                                if event["event"] == "notification.finished")
+            for number, entry in enumerate(account.entries):
+                untold += self.compare(account, number, entry, ends.get(entry.id, []))
         # While the database is away events are not written, and counted.
         if len(untold) > self.missed:
-            for number, entry in untold:
+            for account, number, entry in untold:
                 account.violate(f"the webhook did not get the end of {number}: {entry}")
+
+    def compare(self, account, number, entry, states):
+        """What must have been told, and was not."""
+        delivered = sum(state in TAKEN for state in states)
+        if len(states) > 1 and not account.may_end_again(entry, states) \
+                and (delivered > entry.taken or not account.may_lack_line(entry)):
+            account.violate(f"the webhook got several ends of {number}, {states}: {entry}")
+        if entry.outcome != "accepted" or states:
+            return []
+        self.missing += 1
+        if account.may_lack_line(entry) and any(gap > entry.sent_time for gap in self.gaps):
+            return []
+        return [(account, number, entry)]
 
     def totals(self):
         return {"events": len(self.events), "events_repeated": self.repeated, "gaps": len(self.gaps),

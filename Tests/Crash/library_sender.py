@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 
+from upstream import GOOD
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VENV = ROOT / ".venv"
 BATCH = 200
@@ -82,7 +84,7 @@ class LibrarySender:
         return [number for number, attempt in several if (number, attempt) not in doubted]
 
     def describe(self, ids, of_kind, twice):
-        good = set(of_kind["good"])
+        good = set(of_kind[GOOD])
         given = [(number, attempt, number in retried) for numbers, attempt, retried in self.doubts
                  for number in numbers if number in good]
         lost = [retried for number, attempt, retried in given if f"n{number}.{attempt}" not in ids]

@@ -19,25 +19,23 @@ import json
 import os
 import pathlib
 import random
-import signal
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
 
 sys.dont_write_bytecode = True
+from legacy_frames import command_2, feedback_rows, packets
 from library_sender import LibrarySender
+from upstream import BAD, DEAD, DEAD_SINCE, GOOD, Upstream, token
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAMS = pathlib.Path(os.environ.get("PROGRAMS", ROOT / ".build" / "release"))
 APUS = PROGRAMS / "apus"
 TOPIC = "com.example.app"
-DEAD_SINCE = 1_700_000_000
 # Notifications in one write, and the most that wait for their confirmation.
 BATCH, WINDOW = 20, 3000
 # Seconds for which error packets are awaited when everything is confirmed.
@@ -52,57 +50,6 @@ def free_port():
 
 def apus(*arguments):
     return subprocess.run([APUS, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
-
-
-class Upstream:
-    """The other service, and what it received."""
-
-    def __init__(self, scratch):
-        rules = [
-            {"match": {"token": {"startsWith": "bad0"}}, "effect": {"type": "respond", "reason": "BadDeviceToken"}},
-            {"match": {"token": {"startsWith": "dead"}},
-             "effect": {"type": "respond", "reason": "Unregistered", "timestampMilliseconds": DEAD_SINCE * 1000}},
-        ]
-        faults = scratch / "faults.json"
-        faults.write_text(json.dumps(rules))
-        self.process = subprocess.Popen(
-            [APUS, "dev", "--free-ports", "--json", "--keep", "100000", "--keep-mb", "1000", "--faults", faults],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.ready = json.loads(self.process.stdout.readline())
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
-
-    def ask(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self.ready["api"] + path, method=method, data=data, headers={"content-type": "application/json"})
-        return json.loads(urllib.request.urlopen(request, timeout=30).read() or b"null")
-
-    def disturb(self):
-        """One outage: the process stands still, is busy, or ends its connections."""
-        effects = [
-            (4, {"type": "respond", "reason": "ServiceUnavailable"}),
-            (3, {"type": "goAway", "lastStream": "before", "closes": True}), (3, {"type": "resetStream", "code": 7}),
-        ]
-        if random.random() < 0.4:
-            self.process.send_signal(signal.SIGSTOP)
-            time.sleep(random.uniform(0.2, 1.5))
-            self.process.send_signal(signal.SIGCONT)
-        else:
-            times, effect = random.choice(effects)
-            self.ask("POST", "/faults", {"times": times, "effect": effect})
-
-    def accepted(self):
-        """The ids under which each text was accepted, each as often as it was."""
-        ids, before = {}, None
-        while True:
-            page = self.ask("GET", "/pushes?limit=1000" + (f"&before={before}" if before else ""))
-            for push in page["pushes"]:
-                if push["verdict"]["status"] == 200:
-                    text = push["payload"]["aps"]["alert"]
-                    ids.setdefault(text, []).append(push["apnsID"])
-            before = page.get("next")
-            if not before:
-                return ids
 
 
 class Gateway:
@@ -158,13 +105,7 @@ class Gateway:
     def feedback(self):
         """The list's tokens with their times, each as often as it is listed."""
         with self.connect(self.feedback_port) as reader:
-            data = b"".join(iter(lambda: reader.recv(65536), b""))
-        listed = []
-        while data:
-            seconds, length = struct.unpack("!IH", data[:6])
-            listed.append((data[6:6 + length].hex(), seconds))
-            data = data[6 + length:]
-        return listed
+            return feedback_rows(b"".join(iter(lambda: reader.recv(65536), b"")))
 
 
 class Sender:
@@ -175,13 +116,8 @@ class Sender:
         self.reported, self.doubtful, self.connections = {}, set(), 0
 
     def frame(self, number):
-        def item(kind, value):
-            return struct.pack("!BH", kind, len(value)) + value
-
         payload = json.dumps({"aps": {"alert": f"n{number}"}}).encode()
-        body = item(1, bytes.fromhex(self.tokens[number])) + item(2, payload) + item(3, struct.pack("!I", number))
-        body += item(4, struct.pack("!I", 0x7FFF_FFFF)) + item(5, b"\x0a")
-        return struct.pack("!BI", 2, len(body)) + body
+        return command_2(number, self.tokens[number], payload, 0x7FFF_FFFF)
 
     def send(self, numbers):
         """Sends on one connection, and returns what is to be sent on the next one."""
@@ -229,9 +165,8 @@ class Sender:
             if not more:
                 return
             data, quiet = data + more, time.monotonic()
-            while len(data) >= 6:
-                _, status, identifier = struct.unpack("!BBI", data[:6])
-                data = data[6:]
+            found, data = packets(data)
+            for status, identifier in found:
                 yield sent, status, identifier
 
     def arrivals(self, ids):
@@ -270,15 +205,15 @@ def account(kinds, tokens, sender, upstream, listed):
         if numbers:
             faults.append(f"{what}: {len(numbers)}, such as {sorted(numbers)[:5]}")
 
-    of_kind = {kind: [n for n in range(len(kinds)) if kinds[n] == kind] for kind in ("good", "bad", "dead")}
-    check("lost", [n for n in of_kind["good"] if not counts.get(n)])
-    check("good, but reported", [n for n in sender.reported if kinds[n] != "bad"])
-    check("good, but in the feedback list", [n for n in of_kind["good"] if tokens[n] in names])
-    check("bad, and not reported", [n for n in of_kind["bad"] if n not in sender.reported and tokens[n] not in names])
+    of_kind = {kind: [n for n in range(len(kinds)) if kinds[n] == kind] for kind in (GOOD, BAD, DEAD)}
+    check("lost", [n for n in of_kind[GOOD] if not counts.get(n)])
+    check("good, but reported", [n for n in sender.reported if kinds[n] != BAD])
+    check("good, but in the feedback list", [n for n in of_kind[GOOD] if tokens[n] in names])
+    check("bad, and not reported", [n for n in of_kind[BAD] if n not in sender.reported and tokens[n] not in names])
     check("dead, and not in the feedback list once", [
-        n for n in of_kind["dead"] if listed.count((tokens[n], DEAD_SINCE)) != 1])
+        n for n in of_kind[DEAD] if listed.count((tokens[n], DEAD_SINCE)) != 1])
     check("sent again after a packet, and not recognised", sender.unrecognised(ids))
-    print(sender.describe(ids, of_kind, [n for n in of_kind["good"] if counts.get(n, 0) > 1]))
+    print(sender.describe(ids, of_kind, [n for n in of_kind[GOOD] if counts.get(n, 0) > 1]))
     return faults
 
 
@@ -309,15 +244,13 @@ def main():
     parser.add_argument("--pause", type=float, default=0.05, help="seconds between writes of 20 (0.05)")
     options = parser.parse_args()
     random.seed(options.seed)
-    kinds = ["good"] * options.count
+    kinds = [GOOD] * options.count
     for place, number in enumerate(random.sample(range(options.count), 100)):
-        kinds[number] = "bad" if place % 2 else "dead"
-    devices = [f"aa{random.getrandbits(248):062x}" for _ in range(50)]
-    tokens = [
-        devices[number % 50] if kind == "good" else {"bad": "bad0", "dead": "dead"}[kind] + f"{number:060x}"
-        for number, kind in enumerate(kinds)]
+        kinds[number] = BAD if place % 2 else DEAD
+    devices = [f"{GOOD}{random.getrandbits(248):062x}" for _ in range(50)]
+    tokens = [token(number, kind, devices) for number, kind in enumerate(kinds)]
     with tempfile.TemporaryDirectory(prefix="apus-relay-") as folder:
-        upstream = Upstream(pathlib.Path(folder))
+        upstream = Upstream(pathlib.Path(folder), PROGRAMS)
         gateway = Gateway(pathlib.Path(folder), upstream, "+confirm" if options.sender == "own" else "")
         try:
             sender = send(options, pathlib.Path(folder), gateway, upstream, tokens)

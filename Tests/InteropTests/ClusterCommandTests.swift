@@ -96,21 +96,27 @@ struct ClusterCommandTests {
     defer { removeFiles() }
     b.usePorts(of: a)
     try standBy(b)
+    // Nobody listens there, so all events wait.
+    _ = try a.run(["webhook", "add", "http://127.0.0.1:9/", "--event", "notification.finished"])
+    usleep(1_200_000)
     let device = try a.device("phone")
     let token = try device.connect()
+    try a.send(0, to: token, lifetimeSeconds: 3600)
+    #expect(try device.shown(atLeast: 1) == [0])
     #expect(try a.run(["cluster", "drain", "a"]) == "b serves in place of a.\n")
     // The device connects again by itself.
     try a.send(1, to: token, lifetimeSeconds: 3600)
-    #expect(try device.shown(atLeast: 1) == [1])
+    #expect(try device.shown(atLeast: 2) == [0, 1])
     // The same process stands by.
     try wait(b, for: ["a": "standby,", "b": "serving"])
     b.service?.stop()
+    try expectEvents(2, of: b)
     usleep(1_000_000)
     #expect(try states(a) == ["a": "standby,", "b": "stopped"])
     _ = try a.run(["cluster", "resume", "a"])
     try a.awaitReady(times: 2)
     try a.send(2, to: token, lifetimeSeconds: 3600)
-    #expect(try device.shown(atLeast: 2) == [1, 2])
+    #expect(try device.shown(atLeast: 3) == [0, 1, 2])
     device.disconnect()
   }
 
@@ -152,6 +158,17 @@ struct ClusterCommandTests {
 
   private func linked() -> [String] {
     ["--single-database", "--link-listen", "127.0.0.1:\(Installation.freePort())"]
+  }
+
+  /// Expects that so many notifications have ended, and that no event is missing.
+  private func expectEvents(_ count: Int, of node: Installation) throws {
+    let folder = node.directory.appending(path: "webhooks")
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+    let text = try names.filter { $0.hasPrefix("events-") }.sorted().map {
+      try String(contentsOf: folder.appending(path: $0), encoding: .utf8)
+    }.joined()
+    #expect(text.ranges(of: "\"notification.finished\"").count == count, "\(text)")
+    #expect(!text.contains("\"gap\""), "\(text)")
   }
 
   @Test("A node that was frozen steps down when it finds that another one has taken over")

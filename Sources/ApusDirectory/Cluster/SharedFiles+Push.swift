@@ -7,10 +7,18 @@ extension SharedFiles {
   /// Removals that are listed for nodes that were away; nodes that were away for longer read everything again.
   static let listedVersions: Int64 = 10_000
 
+  /// Who changes shared files.
+  enum Author {
+    /// A command, the administration or the enrolment of any node.
+    case anybody
+    /// The service of the node that serves.
+    case service
+  }
+
   /// Makes a change of the directory one of all nodes: others wait meanwhile, and see all of it or nothing.
   ///
   /// Call it while the directory is locked.
-  func change<Value>(_ body: () throws -> Value) throws -> Value {
+  func change<Value>(by author: Author, _ body: () throws -> Value) throws -> Value {
     let database: ClusterDatabase
     do {
       database = try directory.clusterDatabase(node: member.node.text, purpose: "change")
@@ -19,6 +27,11 @@ extension SharedFiles {
         "nothing was changed, because the database that the nodes share is not reached: \(error)")
     }
     guard let shared = try database.lockDirectory() else { throw notACluster }
+    if author == .service, let holder = try database.holder(), holder != member.node.text {
+      try database.giveUp()
+      throw DirectoryProblem(
+        "nothing was changed, because the node \(holder) has taken over")
+    }
     try pull(database, shared)
     let journal = FileJournal()
     let value: Value
@@ -28,7 +41,7 @@ extension SharedFiles {
       undo(journal, database)
       throw error
     }
-    try push(journal, after: shared, database)
+    try push(journal, by: author, after: shared, database)
     return value
   }
 
@@ -39,7 +52,8 @@ extension SharedFiles {
   }
 
   private func push(
-    _ journal: FileJournal, after shared: SharedVersion, _ database: ClusterDatabase
+    _ journal: FileJournal, by author: Author, after shared: SharedVersion,
+    _ database: ClusterDatabase
   ) throws {
     let version = shared.version + 1
     var parts: [SharedPart] = []
@@ -50,13 +64,13 @@ extension SharedFiles {
     guard !parts.isEmpty else { return try database.giveUp() }
     do {
       try database.commit(
-        parts, version: version, forgotten: max(0, version - Self.listedVersions))
+        parts, version: version, forgotten: max(0, version - Self.listedVersions),
+        by: author == .service ? member.node.text : nil)
     } catch {
-      // The next pull finds out.
-      try? setVersion(0)
+      takeBack(journal, database)
       throw DirectoryProblem(
-        "it is not known whether the change was made, because the connection to the database was lost: look, and "
-          + "repeat it if it was not (\(error))")
+        "it is not known whether the change was made, because the database did not confirm it: look, and repeat it if "
+          + "it was not (\(error))")
     }
     try setVersion(version)
   }
@@ -82,14 +96,30 @@ extension SharedFiles {
   /// Takes back what a change wrote that failed.
   private func undo(_ journal: FileJournal, _ database: ClusterDatabase) {
     do {
-      for path in journal.notes.keys {
-        guard let path = sharedPath(path) else { continue }
-        try restore(path, database)
-      }
+      try restore(journal, database)
       try database.giveUp()
     } catch {
       // The next pull reads everything.
       try? setVersion(0)
+    }
+  }
+
+  /// Makes what a change wrote what the database has of it, after a commit that was not confirmed. The service must not
+  /// act on what no other node will ever see.
+  private func takeBack(_ journal: FileJournal, _ database: ClusterDatabase) {
+    do {
+      try database.giveUp()
+      try restore(journal, database)
+    } catch {
+      // It is not known what the database has. The next pull finds out.
+      try? setVersion(0)
+    }
+  }
+
+  private func restore(_ journal: FileJournal, _ database: ClusterDatabase) throws {
+    for path in journal.notes.keys {
+      guard let path = sharedPath(path) else { continue }
+      try restore(path, database)
     }
   }
 

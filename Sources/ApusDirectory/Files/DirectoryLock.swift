@@ -69,20 +69,29 @@ extension DataDirectory {
   package func changing<Value>(
     waitMilliseconds: Int = Limits.directoryLockMilliseconds, _ change: () throws -> Value
   ) throws -> Value {
+    try changing(by: .anybody, waitMilliseconds, change)
+  }
+
+  /// Writes files that only the service writes, and that all nodes of a cluster share. Without a cluster it waits for
+  /// nobody.
+  ///
+  /// In a cluster it fails once another node has taken over: that one has read the files, and writes them by now.
+  package func sharing<Value>(_ change: () throws -> Value) throws -> Value {
+    guard isInCluster else { return try change() }
+    return try changing(by: .service, Limits.directoryLockMilliseconds, change)
+  }
+
+  private func changing<Value>(
+    by author: SharedFiles.Author, _ waitMilliseconds: Int, _ change: () throws -> Value
+  ) throws -> Value {
     if DirectoryLock.held == path { return try change() }
     if !Files.exists(path) { try requireProvisioned() }
     let lock = try DirectoryLock(lockFile, waitMilliseconds: waitMilliseconds)
     defer { lock.unlock() }
     return try DirectoryLock.$held.withValue(path) {
       guard let member = try clusterMember() else { return try change() }
-      return try SharedFiles(self, member).change(change)
+      return try SharedFiles(self, member).change(by: author, change)
     }
-  }
-
-  /// Writes files that only the service writes, and that all nodes of a cluster share. Without a cluster it waits for
-  /// nobody.
-  package func sharing<Value>(_ change: () throws -> Value) throws -> Value {
-    isInCluster ? try changing(change) : try change()
   }
 
   /// Runs `body` while nobody changes the directory, without a change of its own.

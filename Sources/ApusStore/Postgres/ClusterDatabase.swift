@@ -170,6 +170,11 @@ package final class ClusterDatabase {
     }
   }
 
+  /// The node that serves, or did last; nil if none ever did.
+  package func holder() throws(StoreError) -> String? {
+    try ask(.lease, .text(PostgresOpening.lease)) { $0.count > 0 ? $0.text(0, 3) : nil }
+  }
+
   /// Calls `visit` for each part that was written after `version`, in the order in which they were.
   package func parts(
     after version: Int64, _ visit: (SharedPart) throws -> Void
@@ -217,11 +222,18 @@ package final class ClusterDatabase {
 
   /// Writes parts, as `version` of the shared files, and ends the change that ``lockDirectory()`` began.
   ///
-  /// - Parameter forgotten: Removals up to this version are not kept any more.
+  /// - Parameters:
+  ///   - forgotten: Removals up to this version are not kept any more.
+  ///   - holder: The node that must have the lease; nil if that does not matter. It is looked at here, and not where
+  ///     the change begins, so that a node which is frozen in the middle keeps nobody from taking over.
   package func commit(
-    _ parts: [SharedPart], version: Int64, forgotten: Int64
+    _ parts: [SharedPart], version: Int64, forgotten: Int64, by holder: String? = nil
   ) throws(StoreError) {
     try attempt { () throws(PostgresFault) in
+      if let holder {
+        try connection.execute(
+          .leaseHeld, PostgresValues(.text(PostgresOpening.lease), .text(holder)))
+      }
       for part in parts {
         guard let content = part.content else {
           try connection.execute(.fileCut, PostgresValues(.text(part.path)))

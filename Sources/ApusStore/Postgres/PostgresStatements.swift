@@ -25,6 +25,7 @@ package struct PostgresStatements: Sendable {
     case nodeSign = "node-sign"
     case directoryMake = "directory-make"
     case directoryLock = "directory-lock"
+    case leaseHeld = "lease-held"
     case directoryRaise = "directory-raise"
     case filesChanged = "files-changed"
     case filesInParts = "files-in-parts"

@@ -253,6 +253,12 @@ SELECT version, forgotten, proof FROM apus.directory;
 -- Keeps everybody else from changing shared files until this transaction ends.
 SELECT version, forgotten, proof FROM apus.directory FOR UPDATE;
 
+--@ lease-held
+-- If another node has the lease the division fails, and the whole transaction with it. If not, nobody takes over until
+-- the transaction ends.
+SELECT 1 / CASE WHEN bool_and(holder = $2::text) THEN 1 ELSE 0 END
+  FROM (SELECT holder FROM apus.lease WHERE node = $1::text FOR SHARE) AS lease HAVING count(*) > 0;
+
 --@ directory-raise
 UPDATE apus.directory SET version = $1::bigint, forgotten = greatest(forgotten, $2::bigint) WHERE version < $1::bigint
   RETURNING 1;
