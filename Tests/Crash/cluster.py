@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hits three nodes of a service, and their database, with faults under load, and accounts for all that was accepted.
 
-    Tests/Crash/cluster.py [--faults N] [--seed N] [--rate N]
+    Tests/Crash/cluster.py [--faults N] [--seed N] [--rate N] [--links on|off]
 
 A primary and two standbys, three nodes with addresses of their own, and HAProxy in front of them, all on this machine.
 Faults come one after the other, each once everything is whole again. Meanwhile providers and devices go on over HTTP/2
@@ -120,7 +120,9 @@ class Run:
         self.options, self.folder = options, folder
         self.chance = random.Random(options.seed)
         self.account = Account(options.seed, TOPIC, ALONE)
-        self.cluster = Cluster(folder, options.bin)
+        self.has_links = self.chance.random() < 0.5 if options.links is None else options.links == "on"
+        say(f"  links between nodes: {'on' if self.has_links else 'off'}")
+        self.cluster = Cluster(folder, options.bin, self.has_links)
         self.faults = Faults(self.cluster, self.account, self.chance)
         #: Kind, begin, and the end of its effects, by the monotonic clock.
         self.history = []
@@ -209,6 +211,7 @@ class Run:
         self.channels.judge()
         for account in self.load.accounts.values():
             account.losses, account.frozen = self.account.losses, self.account.frozen
+            account.has_links = self.has_links
             account.close(lines, counts)
         await asyncio.to_thread(commands.judge, self.account)
         self.receiver.judge(self.load.accounts.values())
@@ -249,6 +252,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=100, help="number of faults (100)")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000), help="of what happens")
+    parser.add_argument("--links", choices=["on", "off"], help="whether every node accepts clients (by the seed)")
     parser.add_argument("--rate", type=int, default=150, help="pushes that are due per second (150)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     options = parser.parse_args()

@@ -84,6 +84,8 @@ class Account:
         #: Begin and end of times in which a node was frozen, and of those in which one lost the end of its ledger: from
         #: its kill or freeze until it stopped serving.
         self.frozen, self.losses = [], []
+        #: Whether nodes accept pushes for each other.
+        self.has_links = False
         #: When each connection ended, and those of each device.
         self.disconnected, self.device_disconnected = {}, collections.defaultdict(list)
 
@@ -274,7 +276,9 @@ class Account:
                 self.violate(f"{number} was accepted and has no final state: {entry}")
 
     def may_end_again(self, entry, states):
-        return False
+        """With links, what a lost node had and had not decided is sent to the next one, which has noted its end."""
+        return self.has_links and any(
+            entry.sent_time < last and first < entry.answered_time + LOST_BEFORE for first, last in self.losses)
 
     def may_lack_line(self, entry):
         """Whether a node was lost while it could have the line of the notification's end in its own journal. When a

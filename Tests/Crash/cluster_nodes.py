@@ -148,6 +148,8 @@ class Node:
         options = [f"--{kind}-listen={self.host}:{self.ports[kind]}" for kind in ["http2", "courier", "feedback"]]
         options.append(f"--gateway-listen={self.host}:{self.ports['gateway']},"
                        f"{self.host}:{self.ports['gateway-confirm']}+confirm")
+        if "link" in self.ports:
+            options.append(f"--link-listen={self.host}:{self.ports['link']}")
         options += [f"--{kind}-development-listen=off" for kind in ["http2", "courier", "gateway", "feedback"]]
         self.is_killed, self.state = False, "starting"
         with open(self.log, "ab") as errors:
@@ -222,12 +224,16 @@ class Balancer:
 
 
 class Cluster:
-    def __init__(self, folder, programs):
+    def __init__(self, folder, programs, has_links):
+        """With links each node accepts clients, and the balancer sends some to all of them."""
         self.folder, self.programs = folder, programs
         hosts = [f"127.0.0.{number}" for number in range(1, 5)]
         kinds = ["http2", "courier", "gateway", "gateway-confirm", "feedback"]
         self.ports = dict(zip(kinds, free_ports(len(kinds), hosts)))
-        self.nodes = [Node(name, host, folder, programs, self.ports) for name, host in zip("abc", hosts[1:])]
+        ports = dict(self.ports)
+        if has_links:
+            [ports["link"]] = free_ports(1, hosts)
+        self.nodes = [Node(name, host, folder, programs, ports) for name, host in zip("abc", hosts[1:])]
         self.database = Database(folder)
         self.balancer = None
 

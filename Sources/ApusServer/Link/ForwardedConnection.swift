@@ -62,7 +62,7 @@ final class ForwardedConnection: ConnectionDriver {
 
   override func flush() -> Connection.Ending {
     if let stream, stream.mayWrite, !toNode.isEmpty {
-      stream.write(toNode.span)
+      stream.write(toNode)
       toNode = []
     }
     if toNode.isEmpty {

@@ -56,7 +56,7 @@ final class ForwardedRequests {
   /// Writes what there is to write. Called when the turn ends.
   func flush() {
     guard let stream, stream.isOpen else { return }
-    stream.write(preface.span)
+    stream.write(preface)
     preface = []
     while let request = waiting.first, session.availableStreams > 0,
       let streamID = session.submit(fields: request.fields, body: request.bodyBytes)
@@ -68,7 +68,7 @@ final class ForwardedRequests {
     while stream.mayWrite, session.wantsWrite {
       session.pendingOutput(into: &output, limit: TLSBuffers.recordBytes)
       if output.isEmpty { return }
-      stream.write(output.span)
+      stream.write(output)
       output.removeAll(keepingCapacity: true)
     }
   }

@@ -31,6 +31,7 @@ final class LinkConnection: ConnectionDriver {
   }
 
   private func readPeer() {
+    let head = head
     switch ForwardedPeer.read(head.span) {
     case .incomplete: return
     case .malformed: refuse("the description of a client is malformed")

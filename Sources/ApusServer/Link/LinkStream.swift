@@ -143,10 +143,12 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
 
   // MARK: Writing
 
-  func write(_ plaintext: Span<UInt8>) {
-    guard isOpen, !isFinished, !plaintext.isEmpty else { return }
+  func write(_ plaintext: borrowing [UInt8]) {
+    guard isOpen, !isFinished, plaintext.count > 0 else { return }
     do {
-      try unsafe plaintext.withUnsafeBytes { try unsafe tls.write($0, buffers: context.tlsBuffers) }
+      try unsafe plaintext.withUnsafeBytes { bytes in
+        try unsafe tls.write(bytes, buffers: context.tlsBuffers)
+      }
     } catch {
       return lost("\(error)")
     }

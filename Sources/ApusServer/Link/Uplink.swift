@@ -64,7 +64,7 @@ final class Uplink {
   }
 
   private func flush(to stream: LinkStream) {
-    stream.write(output.span)
+    stream.write(output)
     output.removeAll(keepingCapacity: true)
   }
 
@@ -110,7 +110,7 @@ final class Uplink {
 extension Uplink: LinkStreamUser {
   func linkOpened() {
     hasReportedFault = false
-    stream?.write([Self.preface].span)
+    stream?.write([Self.preface])
   }
 
   func linkReceived(_ bytes: Span<UInt8>) {
@@ -118,9 +118,12 @@ extension Uplink: LinkStreamUser {
       let rest = take(bytes)
       if rest < bytes.count { input.append(bytes.extracting(rest...)) }
     } else {
-      input.append(bytes)
-      let rest = take(input.span)
-      input.removeFirst(rest)
+      var all: [UInt8] = []
+      swap(&all, &input)
+      all.append(bytes)
+      let rest = take(all.span)
+      all.removeFirst(rest)
+      input = all
     }
   }
 
