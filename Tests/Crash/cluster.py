@@ -166,13 +166,13 @@ class Run:
         begin = time.monotonic()
         commands.is_ending = True
         await changing
-        await load.finish()
+        last = await load.finish()
         finished = time.monotonic()
         await load.gather(GATHERING)
         gathered = time.monotonic()
         await self.judge(commands)
-        say(f"  all came to an end after {finished - begin:.1f} s, devices had everything {gathered - finished:.1f} s "
-            f"later, and it was judged in {time.monotonic() - gathered:.1f} s")
+        say(f"  all came to an end after {finished - begin:.1f} s, last {last}; devices had everything "
+            f"{gathered - finished:.1f} s later, and it was judged in {time.monotonic() - gathered:.1f} s")
         await load.stop()
 
     async def apply(self, number, load):

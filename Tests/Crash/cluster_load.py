@@ -206,16 +206,19 @@ class Load:
         return entry.outcome is not None
 
     async def finish(self):
-        """Sends nothing more but what the parts need to come to an end."""
+        """Sends nothing more but what the parts need to come to an end. Returns the part that took longest."""
         self.sender.cancel()
         for part in self.parts:
             part.is_ending = True
         begin = time.monotonic()
+        last = "none"
         while not all(task.done() for task in self.working):
+            last = next(str(part) for part, task in zip(self.parts, self.working) if not task.done())
             await self.pause(0.05)
             if time.monotonic() > begin + 2 * PATIENCE:
                 names = [str(part) for part, task in zip(self.parts, self.working) if not task.done()]
                 raise Violation(f"did not come to an end: {', '.join(names)}")
+        return last
 
     async def gather(self, seconds):
         """Waits until all devices have what waits for them, or nothing came for so long."""
