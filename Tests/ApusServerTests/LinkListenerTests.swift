@@ -8,7 +8,7 @@ import ApusTesting
 import ApusWire
 import Testing
 
-/// Whoever connects to the listener for other nodes, and what they say there.
+/// Connections from peers that are no node of the cluster, and bytes that make no sense.
 @Suite("The listener for other nodes")
 struct LinkListenerTests {
   private let service: TestService

@@ -113,7 +113,7 @@ class LegacySender:
         self.confirmed += 1
 
     def settle(self):
-        """Says what became of each one that was sent."""
+        """Decides for each frame that was sent whether it was accepted."""
         if self.packet is None:
             doubtful = [frame for frame in self.sent if not frame.is_confirmed]
             if doubtful:

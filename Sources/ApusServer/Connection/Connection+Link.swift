@@ -15,15 +15,26 @@ extension Connection {
     guard let serving = context.configuration.link, let der = tls.peerCertificateDER,
       let node = LinkIdentity.node(certificateDER: der.span), serving.isMember(node)
     else {
-      logLimited(.warning, .linkFailed) {
-        [
-          .text("peer", peer.description),
-          .text("reason", "its certificate names no node of the cluster"),
-        ]
-      }
+      noteLinkFault("its certificate names no node of the cluster")
       return nil
     }
     return node
+  }
+
+  /// Reports why a link was refused or has failed.
+  func noteLinkFault(_ fault: String, _ level: Log.Level = .warning) {
+    logLimited(level, .linkFailed) {
+      [.text("peer", peer.description), .text("reason", fault)]
+    }
+  }
+
+  /// How the connection's client is described to another node.
+  var forwardedPeer: ForwardedPeer {
+    ForwardedPeer(
+      listener: listener.kind, environment: listener.environment,
+      ordinal: UInt8(clamping: listener.ordinal), address: peer.proxied,
+      applicationProtocol: Array((tls.negotiatedProtocol ?? "").utf8),
+      certificateDER: tls.peerCertificateDER ?? [])
   }
 
   /// From now on this is the connection of a client that the other node has accepted. False, and the connection is to
@@ -66,5 +77,15 @@ extension Connection {
   func beginLink(unread: [UInt8]) {
     guard becomeTrusted(as: .node) else { return close() }
     if let driver = table.host?.beginLink(of: self, unread: unread) { begin(driver) }
+  }
+}
+
+extension SocketAddress {
+  /// As a PROXY header and a link carry it.
+  var proxied: ProxiedAddress {
+    switch family {
+    case .ipv4: .ipv4(UInt32(truncatingIfNeeded: number.low), port: port)
+    case .ipv6: .ipv6(high: number.high, low: number.low, port: port)
+    }
   }
 }

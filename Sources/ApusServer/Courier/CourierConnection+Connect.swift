@@ -37,8 +37,8 @@ extension CourierConnection {
     context.expiries.deviceAccepted(identity.device, notAfter: identity.notAfter)
     let arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
     if context.shared.edge != nil {
+      // The certificate stays until that node has it.
       CourierFrame.append(command, fields, to: &arrival.connectFrame)
-      arrival.certificateDER = connection.tls.peerCertificateDER ?? []
     } else {
       connection.tls.forgetPeerCertificate()
     }

@@ -10,9 +10,8 @@ final class HandedOverDevice: HandedOverState {
   var framer = CourierFramer()
   /// What came behind the connect message.
   var unread: [UInt8] = []
-  /// The connect message and the certificate of the handshake, where another node decides about the device; else empty.
+  /// The connect message, where another node decides about the device; else empty.
   var connectFrame: [UInt8] = []
-  var certificateDER: [UInt8] = []
 
   init(_ dialect: CourierALPN, _ identity: DeviceIdentity, presentedToken: DeviceToken?) {
     self.dialect = dialect

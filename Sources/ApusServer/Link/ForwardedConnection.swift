@@ -1,5 +1,4 @@
 import ApusCore
-import ApusLog
 import ApusLoop
 import ApusModel
 import ApusTLS
@@ -18,29 +17,17 @@ final class ForwardedConnection: ConnectionDriver {
   private var isOver = false
 
   /// - Parameter first: What the client has sent already, and no part of what `receive` gets.
-  init?(_ connection: Connection, _ edge: Edge, certificateDER: [UInt8], first: [UInt8] = []) {
+  init?(_ connection: Connection, _ edge: Edge, first: [UInt8] = []) {
     super.init(connection)
     guard let target = edge.target else { return nil }
-    ForwardedPeer(
-      listener: connection.listener.kind, environment: connection.listener.environment,
-      ordinal: UInt8(clamping: connection.listener.ordinal),
-      address: connection.peer.proxied,
-      applicationProtocol: Array((connection.tls.negotiatedProtocol ?? "").utf8),
-      certificateDER: certificateDER
-    ).encode(to: &toNode)
+    connection.forwardedPeer.encode(to: &toNode)
     toNode += first
     do { stream = try LinkStream(target, context, user: self) } catch {
-      note("\(error)")
+      connection.noteLinkFault("\(error)")
       return nil
     }
     connection.tls.forgetPeerCertificate()
     connection.schedule.deadlineSeconds = .max
-  }
-
-  private func note(_ fault: String) {
-    connection.logLimited(.warning, .linkFailed) {
-      [.text("peer", connection.peer.description), .text("reason", fault)]
-    }
   }
 
   // MARK: From the client
@@ -153,19 +140,9 @@ extension ForwardedConnection: LinkStreamUser {
   }
 
   func linkLost(_ fault: String) {
-    note(fault)
+    connection.noteLinkFault(fault)
     stream = nil
     isOver = true
     connection.markDirty()
-  }
-}
-
-extension SocketAddress {
-  /// As a PROXY header and a link carry it.
-  var proxied: ProxiedAddress {
-    switch family {
-    case .ipv4: .ipv4(UInt32(truncatingIfNeeded: number.low), port: port)
-    case .ipv6: .ipv6(high: number.high, low: number.low, port: port)
-    }
   }
 }

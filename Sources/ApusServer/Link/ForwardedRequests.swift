@@ -25,12 +25,7 @@ final class ForwardedRequests {
     self.connection = connection
     self.onAnswer = onAnswer
     guard let target = edge.target else { return nil }
-    ForwardedPeer(
-      listener: connection.listener.kind, environment: connection.listener.environment,
-      ordinal: UInt8(clamping: connection.listener.ordinal),
-      address: connection.peer.proxied, applicationProtocol: Array("h2".utf8),
-      certificateDER: connection.tls.peerCertificateDER ?? []
-    ).encode(to: &preface)
+    connection.forwardedPeer.encode(to: &preface)
     do { stream = try LinkStream(target, connection.context, user: self) } catch { return nil }
   }
 

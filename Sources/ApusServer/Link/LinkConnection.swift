@@ -1,6 +1,4 @@
 import ApusCore
-import ApusDirectory
-import ApusLog
 import ApusLoop
 import ApusModel
 import ApusTLS
@@ -46,9 +44,7 @@ final class LinkConnection: ConnectionDriver {
 
   private func refuse(_ fault: String) {
     isOver = true
-    connection.logLimited(.warning, .linkFailed) {
-      [.text("peer", connection.peer.description), .text("reason", fault)]
-    }
+    connection.noteLinkFault(fault)
     connection.close()
   }
 

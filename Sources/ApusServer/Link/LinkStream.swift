@@ -216,7 +216,7 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
     }
   }
 
-  /// Ends the connection so that the other node knows that it was cut. The user hears no more.
+  /// Resets the connection: the other node takes it as cut off. The user gets no further call.
   func abort() {
     user = nil
     guard stage != .ended else { return }

@@ -37,9 +37,6 @@ final class Uplink {
     self.timer = timer
   }
 
-  /// Notifications without a verdict.
-  var undecidedCount: Int { sends.count }
-
   /// The verdict comes to `onVerdict`.
   func submit(_ notification: consuming Notification, _ answer: Answer) {
     sends.submit(notification, answer, nowMilliseconds: context.loop.nowMilliseconds)

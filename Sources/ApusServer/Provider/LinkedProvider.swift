@@ -76,12 +76,8 @@ final class LinkedProvider: ConnectionDriver {
 
   private func fail() {
     isOver = true
-    connection.logLimited(.error, .linkFailed) {
-      [
-        .text("peer", connection.peer.description),
-        .text("reason", "a notification is malformed: do the nodes have different versions?"),
-      ]
-    }
+    connection.noteLinkFault(
+      "a notification is malformed: do the nodes have different versions?", .error)
     connection.close()
   }
 

@@ -9,8 +9,7 @@ import ApusTLS
 extension Worker: ConnectionHost {
   func beginProtocol(of connection: Connection) -> ConnectionDriver? {
     if let edge = context.shared.edge, connection.listener.kind.isForwardedAtOnce {
-      return ForwardedConnection(
-        connection, edge, certificateDER: connection.tls.peerCertificateDER ?? [])
+      return ForwardedConnection(connection, edge)
     }
     return switch connection.listener.kind {
     case .provider, .channels:
@@ -42,8 +41,7 @@ extension Worker: ConnectionHost {
     _ state: any HandedOverState, of connection: Connection
   ) -> ConnectionDriver? {
     if let edge = context.shared.edge, let device = state as? HandedOverDevice {
-      return ForwardedConnection(
-        connection, edge, certificateDER: device.certificateDER, first: device.connectFrame)
+      return ForwardedConnection(connection, edge, first: device.connectFrame)
     }
     return switch state {
     case let provider as HandedOverProvider:

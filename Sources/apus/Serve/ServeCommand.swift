@@ -170,7 +170,7 @@ struct ServeCommand {
 }
 
 extension Service {
-  /// Starts, with what is wrong said in the terms of the command line.
+  /// Starts; errors name the options that help.
   func startListening() throws(CommandFailure) {
     do {
       try start()
