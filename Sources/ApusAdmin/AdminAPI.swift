@@ -68,6 +68,9 @@ struct AdminAPI: WebHandler {
   private func perform(_ request: WebRequest) throws(AdminProblem) -> WebResponse {
     let (operation, parameters) = try AdminOperation.find(
       method: request.method, segments: request.segments)
+    if let node = view.decidingNode, !operation.isAboutNode {
+      return try node.answer(request, operation)
+    }
     let input = try AdminInput(request, parameters)
     return try answer(operation, input)
   }
@@ -86,6 +89,9 @@ struct AdminAPI: WebHandler {
     case .health, .ready, .metrics, .describe, .console, .overview:
       try input.requireAllUsed()
       return facts(operation)
+    case .listNodes:
+      try input.requireAllUsed()
+      return WebResponse(json: .fields(["nodes": .array(view.cluster?.json ?? [])]))
     case .history: return try history(input)
     case .listDevices: return try AdminKnownDevices(view, input).list()
     case .device: return try AdminKnownDevices(view, input).one()

@@ -29,6 +29,7 @@ struct AdminMetrics {
     writer.sample([:], view.unreadiness == nil ? 1 : 0)
     writer.family("apus_store_available", .gauge, "Whether the store accepts writes.")
     writer.sample([:], view.store.isAvailable ? 1 : 0)
+    writeNodes()
     let staleness = view.service.staleness
     writer.family(
       "apus_trust_stale", .gauge,
@@ -93,6 +94,7 @@ struct AdminMetrics {
     for (index, worker) in workers.enumerated() {
       writer.sample(place(index), worker.inboxDepth)
     }
+    writeLinks(workers.compactMap(\.link))
   }
 
   /// Who a row of `workerFacts` is about.

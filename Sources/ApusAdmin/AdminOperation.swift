@@ -11,6 +11,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case describe
   case console
   case status
+  case listNodes
   case overview
   case history
   case listTeams
@@ -79,6 +80,7 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .describe: Route("GET", "/v1/openapi.json", .read)
     case .console: Route("GET", "/v1/console", nil)
     case .status: Route("GET", "/v1/status", .read)
+    case .listNodes: Route("GET", "/v1/nodes", .read)
     case .overview: Route("GET", "/v1/overview", .read)
     case .history: Route("GET", "/v1/history", .read)
     case .listTeams: Route("GET", "/v1/teams", .read)
@@ -128,6 +130,9 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .removeWebhook: Route("DELETE", "/v1/webhooks/{name}", .trust)
     }
   }
+
+  /// Whether something may be different afterwards.
+  var changesAnything: Bool { route.web.method != "GET" && self != .ledger }
 
   /// Whether requests may have a body.
   var takesBody: Bool { ["POST", "PATCH"].contains(route.web.method) }

@@ -1,4 +1,4 @@
-import ApusCore
+package import ApusCore
 package import ApusDirectory
 package import ApusJobs
 package import ApusLog
@@ -18,6 +18,10 @@ package final class AdminServer: Sendable {
     var consoles: [String] = []
     var clock: HistoryClock?
     var socket: String?
+    /// Answers what edges pass on; nil unless the service runs.
+    var api: AdminAPI?
+    /// The threads for that, made when the first request comes.
+    var pool: WebPool?
   }
 
   private let configuration: AdminConfiguration
@@ -28,6 +32,9 @@ package final class AdminServer: Sendable {
   private let inherited: [SocketAddress: Int32]
   private let facts: AdminState
   private let state = Mutex(State())
+
+  /// Threads of each listener of an edge. Requests that wait for the node that decides must not keep `/readyz` waiting.
+  private static let edgeThreads = 8
 
   package init(
     _ configuration: AdminConfiguration, _ directory: DataDirectory, _ trust: Trust,
@@ -46,13 +53,15 @@ package final class AdminServer: Sendable {
   /// - Parameter identity: Identifies the data directory with which the service started.
   package func start(
     _ service: any AdministeredService, store: any DurableStore, jobs: JobService,
-    expiries: ExpiryWatch, audit: AuditLog, labels: LabelRegister, identity: DirectoryIdentity
+    expiries: ExpiryWatch, audit: AuditLog, labels: LabelRegister, identity: DirectoryIdentity,
+    cluster: ClusterNodes? = nil, decidingNode: (any DecidingNode)? = nil
   ) throws {
     let view = ServiceView(
       settings: configuration, directory: directory, service: service, store: store, jobs: jobs,
       expiries: expiries, certificates: certificates, audit: audit, labels: labels, log: log,
-      state: facts, identity: identity)
+      state: facts, identity: identity, cluster: cluster, decidingNode: decidingNode)
     let api = AdminAPI(view: view, gate: AdminGate(directory, audit: view.audit, log: log))
+    if decidingNode == nil { state.withLock { $0.api = api } }
     do {
       if configuration.hasSocket {
         try openSocket(api)
@@ -79,7 +88,7 @@ package final class AdminServer: Sendable {
   private func openSocket(_ api: AdminAPI) throws(WebError) {
     let path = directory.adminSocket
     do throws(WebError) {
-      let server = try WebServer(.init(endpoint: .unix(path: path)), handler: api)
+      let server = try WebServer(configuration(.unix(path: path), api), handler: api)
       state.withLock { state in
         state.servers.append(server)
         state.socket = path
@@ -96,9 +105,9 @@ package final class AdminServer: Sendable {
   private func listen(
     on address: SocketAddress, isSecure: Bool, _ api: AdminAPI
   ) throws -> SocketAddress {
-    var server = WebServerConfiguration(
-      endpoint: inherited[address].map { .inherited(descriptor: $0, port: address.port) }
-        ?? .tcp(host: address.hostText, port: address.port))
+    var server = configuration(
+      inherited[address].map { .inherited(descriptor: $0, port: address.port) }
+        ?? .tcp(host: address.hostText, port: address.port), api)
     if isSecure { server.identity = try identity() }
     let opened = try WebServer(server, handler: api)
     let bound = address.with(port: opened.port ?? address.port)
@@ -107,6 +116,14 @@ package final class AdminServer: Sendable {
     }
     log(.notice, "listening", .text("listener", "admin"), .text("address", bound.description))
     return bound
+  }
+
+  private func configuration(
+    _ endpoint: WebServerConfiguration.Endpoint, _ api: AdminAPI
+  ) -> WebServerConfiguration {
+    var server = WebServerConfiguration(endpoint: endpoint)
+    if api.view.decidingNode != nil { server.limits.threads = Self.edgeThreads }
+    return server
   }
 
   package var socket: String? { state.withLock { $0.socket } }
@@ -141,6 +158,36 @@ package final class AdminServer: Sendable {
     return WebIdentity(try given ?? directory.serverFiles.read())
   }
 
+  /// Answers a request that another node has authorized.
+  ///
+  /// - Parameters:
+  ///   - request: What ``DecidingNode/ask(_:mayBeRepeated:_:)`` was given there.
+  ///   - done: Called once, on any thread.
+  package func answer(
+    _ request: [UInt8], from node: NodeName, _ done: @escaping @Sendable ([UInt8]) -> Void
+  ) {
+    let ready = state.withLock { state -> (AdminAPI, WebPool)? in
+      guard let api = state.api else { return nil }
+      let pool = state.pool ?? WebPool(threads: WebLimits().threads)
+      state.pool = pool
+      return (api, pool)
+    }
+    guard let (api, pool) = ready else {
+      let problem = AdminProblem(.unavailable, "the node that serves is starting or stopping")
+      return done(ForwardedResponse(problem.response).bytes)
+    }
+    pool.submit {
+      guard let forwarded = ForwardedRequest(request, from: node.text) else {
+        let problem = AdminProblem(
+          .malformed,
+          "the node \(node.text) passed on what is no request: do the nodes have different versions?"
+        )
+        return done(ForwardedResponse(problem.response).bytes)
+      }
+      done(ForwardedResponse(api.answer(forwarded.request)).bytes)
+    }
+  }
+
   /// Reports the service as not ready from now on.
   package func drain() { facts.drain() }
 
@@ -151,6 +198,7 @@ package final class AdminServer: Sendable {
       return state
     }
     for server in last.servers + last.secureServers { server.stop() }
+    last.pool?.stop()
     last.clock?.stop()
   }
 }

@@ -26,6 +26,7 @@ struct AdminStatus {
     return .fields([
       "service": .string("apus"),
       "version": .string(view.settings.version),
+      "node": view.cluster.map { .string($0.own) },
       "ready": .bool(unreadiness == nil),
       "problem": view.problem.map(JSONValue.string),
       "started": .string(Log.timestamp(view.startedMilliseconds)),

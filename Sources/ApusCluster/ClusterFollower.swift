@@ -11,6 +11,7 @@ package final class ClusterFollower: Sendable {
   private struct State {
     var role = ClusterNode.State.standby
     var orders: ClusterOrders?
+    var nodes: [ClusterNode] = []
     var isRemoved = false
     /// Whether the database went back in time.
     var isBack = false
@@ -52,6 +53,9 @@ package final class ClusterFollower: Sendable {
 
   /// What the database said last; nil if it was not reached yet.
   package var orders: ClusterOrders? { state.withLock { $0.orders } }
+
+  /// All nodes, by name, as the database had them last; none if it was not reached yet.
+  package var nodes: [ClusterNode] { state.withLock { $0.nodes } }
 
   package var isRemoved: Bool { state.withLock { $0.isRemoved } }
 
@@ -127,7 +131,8 @@ package final class ClusterFollower: Sendable {
       try directory.locked { try shared.pull(connection, now) }
     }
     noteProgress(orders.progress)
-    state.notify { $0.orders = orders }
+    let nodes = try connection.nodes()
+    state.notify { ($0.orders, $0.nodes) = (orders, nodes) }
     onOrders(orders)
   }
 

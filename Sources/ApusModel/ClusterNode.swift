@@ -40,7 +40,12 @@ package struct ClusterNode: Sendable, Equatable {
   package var mayTakeOver: Bool { isLive && state == .standby && !isDraining }
 
   /// The state for people: "serving", "standby", "stopped", or "away" for one that should give signs of life.
-  package var shownState: String { isLive || state == .stopped ? state.rawValue : "away" }
+  package var shownState: String { isLive || state == .stopped ? state.rawValue : Self.away }
+
+  private static let away = "away"
+
+  /// All that ``shownState`` may be.
+  package static let shownStates = State.allCases.map(\.rawValue) + [away]
 }
 
 /// What a node learns when it gives a sign of life.

@@ -37,6 +37,12 @@ extension Limits {
   public static let linkRetryMilliseconds: UInt64 = 100
   /// Milliseconds within which another node must complete the handshake of a link.
   public static let linkHandshakeMilliseconds: UInt64 = 3000
+  /// Milliseconds within which the node that decides must answer a request of another node's administration.
+  public static let linkAdministrationMilliseconds: UInt64 = 30_000
+  /// Bytes of such a request: its content has at most a quarter of it, its head another.
+  public static let linkRequestBytes = 262_144
+  /// Bytes of the answer.
+  public static let linkAnswerBytes = 67_108_864
   /// Undecided notifications of one link, beyond which it is not read.
   public static let linkWindow = 8192
 }

@@ -143,6 +143,7 @@ extension Worker {
     facts.openRequests = providers.openRequests.count
     facts.refusedStreams = providers.requestPool.refusedCount
     facts.inboxDepth = router.inboxDepth
+    facts.link = router.linkFigures
     facts.sessions = devices.shard.sessions
     facts.dormancy = dormant.dormancy
     facts.stored = devices.shard.ledger.counters.storedCount

@@ -1,9 +1,10 @@
+package import ApusAdmin
 package import ApusCore
 import ApusLog
 package import ApusLoop
 
-/// Tells an edge which node decides. Usable on any thread.
-package struct EdgeLinks: Sendable {
+/// Tells an edge which node decides, and asks that node. Usable on any thread.
+package struct EdgeLinks: DecidingNode {
   fileprivate let edge: Edge
   fileprivate let workers: [Worker]
   fileprivate let log: Log
@@ -16,6 +17,22 @@ package struct EdgeLinks: Sendable {
       return log(.error, "no links to other nodes", .text("reason", "\(error)"))
     }
     for worker in workers { worker.loop.perform { [edge] in worker.linkTargetChanged(edge) } }
+  }
+}
+
+extension EdgeLinks {
+  package var unreadiness: String? { edge.unreadiness }
+
+  package func ask(
+    _ request: [UInt8], mayBeRepeated: Bool,
+    _ done: @escaping @Sendable (Result<[UInt8], DecidingNodeFault>) -> Void
+  ) {
+    let worker = workers[0]
+    worker.loop.perform { [edge] in
+      AdministrationCall(
+        worker.context, edge, request, mayBeRepeated: mayBeRepeated, done
+      ).begin()
+    }
   }
 }
 

@@ -117,6 +117,12 @@ package final class Service {
     self.channels = channels
     let channelMetrics = ChannelMetrics(store, channels, log: configuration.log)
     self.channelMetrics = channelMetrics
+    let admin = configuration.admin.map {
+      AdminServer(
+        $0, dataDirectory, trust, certificates, inherited: configuration.inheritedSockets,
+        log: configuration.log)
+    }
+    self.admin = admin
     let shared = SharedState(
       configuration: configuration, store: store, order: order,
       gate: ConnectionGate(
@@ -129,7 +135,7 @@ package final class Service {
       channels: channels, resends: try Self.resends(store), channelMetrics: channelMetrics,
       audit: audit, labels: labels,
       events: events, expiries: expiries,
-      enrolment: enrolment,
+      enrolment: enrolment, admin: admin,
       edge: configuration.isEdge ? configuration.link.map { Edge($0.identity) } : nil,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
@@ -143,12 +149,6 @@ package final class Service {
       } : []
     self.acceptors = acceptors
     self.audit = audit
-    let admin = configuration.admin.map {
-      AdminServer(
-        $0, dataDirectory, trust, certificates, inherited: configuration.inheritedSockets,
-        log: configuration.log)
-    }
-    self.admin = admin
     watch = TrustWatch(
       dataDirectory, identity, expiries, certificates, labels, since: stamps,
       log: configuration.log
@@ -241,8 +241,12 @@ package final class Service {
     }
   }
 
-  /// Another service of this process announces its addresses from now on.
-  package func surrenderAddresses() { addressFile = nil }
+  /// Another service of this process announces its addresses from now on, and is administered there.
+  package func surrenderAddresses() {
+    addressFile = nil
+    workers[0].context.shared.edge?.surrender()
+    admin?.stop()
+  }
 
   private var announcedListeners: [ServiceAddresses.Listener] {
     // Commands send no PROXY header.
@@ -260,7 +264,7 @@ package final class Service {
   private func startAdministration() throws {
     try admin?.start(
       running, store: store, jobs: jobs, expiries: expiries, audit: audit, labels: labels,
-      identity: identity)
+      identity: identity, cluster: configuration.cluster, decidingNode: links)
   }
 
   /// The UNIX socket by which it is administered; nil where there is none.

@@ -4,7 +4,7 @@ import Glibc
 /// The threads that answer requests. Jobs are ordered by due time.
 ///
 /// The limit of connections bounds the number of jobs: each connection has one request at a time.
-final class WebPool: Sendable {
+package final class WebPool: Sendable {
   private struct Job {
     var dueMilliseconds: Int64
     var body: @Sendable () -> Void
@@ -20,12 +20,12 @@ final class WebPool: Sendable {
 
   private let state = Monitor(State())
 
-  init(threads: Int) {
+  package init(threads: Int) {
     for _ in 0..<threads { start() }
   }
 
   /// Runs `body` on a thread, after the given delay.
-  func submit(afterMilliseconds delay: Int64 = 0, _ body: @escaping @Sendable () -> Void) {
+  package func submit(afterMilliseconds delay: Int64 = 0, _ body: @escaping @Sendable () -> Void) {
     let due = monotonicMilliseconds() + delay
     state.notify { state in
       let place = state.jobs.firstIndex { $0.dueMilliseconds > due } ?? state.jobs.endIndex
@@ -37,7 +37,7 @@ final class WebPool: Sendable {
   func hurry() { state.notify { $0.isHurried = true } }
 
   /// Runs all waiting jobs at once, and returns when all threads have ended.
-  func stop() {
+  package func stop() {
     state.notify { state in
       state.isHurried = true
       state.isStopping = true

@@ -1,8 +1,11 @@
+import ApusAdmin
 import ApusCore
 import ApusLoop
 import ApusModel
 import ApusStore
 import ApusTesting
+import ApusWeb
+import ApusWire
 import Glibc
 import Testing
 
@@ -135,6 +138,27 @@ struct EdgeTests {
     try setTarget(false)
     let other = try service.provider(at: .channels)
     #expect(try other.exchange(channelList(), body: []).status == 503)
+  }
+
+  @Test("The administration of an edge shows and changes what the node that decides has")
+  func administration() throws {
+    let edge = try MonitoredService { $0.isBehindEdge = true }
+    let device = try edge.service.connect()
+    try device.settle()
+    #expect(try edge.json("v1", "status")["devices_connected"]?.integer == 1)
+    #expect(try edge.get("readyz") == "ready\n")
+    #expect(try edge.metric("apus_links") == 1)
+    edge.service.service.setLinkTarget(nil)
+    let start = EventLoop.monotonicMilliseconds()
+    let socket = WebCall.Endpoint.unix(path: edge.service.directory.data.adminSocket)
+    #expect(try WebCall(socket, "GET", ["v1", "status"]).perform().status == 503)
+    #expect(EventLoop.monotonicMilliseconds() - start + 200 >= Limits.linkWaitMilliseconds)
+    #expect(try WebCall(socket, "GET", ["readyz"]).perform().status == 503)
+    #expect(try edge.metric("apus_links") == 0)
+    let node = try #require(TestService.node)
+    edge.service.service.setLinkTarget((node, try #require(edge.service.linkAddress)))
+    #expect(try edge.get("readyz") == "ready\n")
+    #expect(try edge.json("v1", "teams")["teams"]?.array?.isEmpty == false)
   }
 
   private func channelList() -> [RawHeader] {

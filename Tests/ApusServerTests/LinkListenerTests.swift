@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusDirectory
 import ApusLoop
@@ -6,6 +7,7 @@ import ApusServer
 import ApusTLS
 import ApusTesting
 import ApusWire
+import Foundation
 import Testing
 
 /// Connections from peers that are no node of the cluster, and bytes that make no sense.
@@ -16,7 +18,8 @@ struct LinkListenerTests {
   private let data: DataDirectory
 
   init() throws {
-    service = try TestService(nil, .init { $0.isBehindEdge = true })
+    let admin = AdminConfiguration(hasSocket: false, version: "1")
+    service = try TestService(nil, .init { ($0.isBehindEdge, $0.admin) = (true, admin) })
     address = try #require(service.linkAddress)
     data = DataDirectory(path: service.directory.data.path)
   }
@@ -73,7 +76,8 @@ struct LinkListenerTests {
     arguments: [
       // No purpose 0; a description that is malformed; a listener that is not open; a notification that is too long,
       // one that is cut, and one with an unknown topic suffix.
-      [0], [2, 0, 0], [2, 0, 11, 9, 0, 0, 4, 127, 0, 0, 1, 0, 1, 0],
+      // A request of an administration that is too long.
+      [3, 0xff, 0xff, 0xff, 0xff], [0], [2, 0, 0], [2, 0, 11, 9, 0, 0, 4, 127, 0, 0, 1, 0, 1, 0],
       [1, 0xff, 0xff, 0xff, 0xff, 0], [1, 0, 0, 0, 2, 0, 0],
       [1, 0, 0, 0, 105] + [UInt8](repeating: 0, count: 48) + [9]
         + [UInt8](repeating: 0, count: 56),
@@ -85,6 +89,32 @@ struct LinkListenerTests {
     try client.send(bytes)
     #expect(try client.receiveAll().bytes.isEmpty)
     try bystanders.expectUndisturbed()
+  }
+
+  @Test("A request of another node's administration by hand gets its answer")
+  func administration() throws {
+    let (_, node) = try node("a")
+    let head =
+      #"{"method":"POST","path":["v1","teams"],"query":[],"headers":[],"#
+      + #""caller":{"name":"token ops","origin":"192.0.2.1:40000","rights":15}}"#
+    let request =
+      [0, 0, 0, UInt8(head.utf8.count)] + Array(head.utf8) + Array(#"{"name":"Kitchen"}"#.utf8)
+    let client = try connect(node)
+    // In two parts: what came first moves to another thread with the connection.
+    try client.send([3, 0, 0, 0, UInt8(request.count)] + request[..<50])
+    try client.send(Array(request[50...]))
+    let answer = try client.receiveAll().bytes
+    let text = String(decoding: answer, as: UTF8.self)
+    #expect(text.contains(#"{"status":201,"type":"application/json","headers":[]}"#))
+    let count = answer[..<4].reduce(0) { $0 << 8 | Int($1) }
+    #expect(count == answer.count - 4)
+    let lines = try String(contentsOfFile: data.auditFile, encoding: .utf8)
+    #expect(lines.contains(#""actor":"token ops""#))
+    #expect(lines.contains(#""from":"192.0.2.1:40000, node a""#))
+    let other = try connect(node)
+    try other.send([3, 0, 0, 0, 2, 0, 0])
+    let refusal = String(decoding: try other.receiveAll().bytes, as: UTF8.self)
+    #expect(refusal.contains(#""status":400"#))
   }
 
   @Test("A notification by hand gets its verdict by hand")

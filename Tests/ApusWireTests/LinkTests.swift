@@ -141,4 +141,23 @@ struct LinkTests {
     for verdict in expected.dropLast() { verdict.encode(to: &encoded) }
     #expect(encoded == accepted + dead)
   }
+
+  // MARK: Administration
+
+  @Test("A message of the administration is its length and its bytes")
+  func exchange() {
+    let bytes: [UInt8] = [0, 0, 0, 3, 7, 8, 9]
+    var written: [UInt8] = []
+    LinkExchange.encode([7, 8, 9], to: &written)
+    #expect(written == bytes)
+    for count in 0..<bytes.count {
+      let part = Array(bytes[..<count])
+      #expect(LinkExchange.read(part.span, atMost: 3) == .incomplete, "\(count) bytes")
+    }
+    let more = bytes + [1]
+    #expect(LinkExchange.read(more.span, atMost: 3) == .complete([7, 8, 9]))
+    #expect(LinkExchange.read(more.span, atMost: 2) == .tooLong)
+    let empty: [UInt8] = [0, 0, 0, 0]
+    #expect(LinkExchange.read(empty.span, atMost: 3) == .complete([]))
+  }
 }

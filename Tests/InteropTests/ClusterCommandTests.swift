@@ -132,6 +132,10 @@ struct ClusterCommandTests {
     try a.send(1, to: token)
     try b.send(2, to: token)
     #expect(try device.shown(atLeast: 2) == [1, 2])
+    // Commands that ask the service work on either node.
+    #expect(try b.run(["status"]).contains("  node                   a\n"))
+    #expect(try b.run(["log", "--counts"]).contains("Delivered"))
+    #expect(try b.run(["channel", "list"]) == a.run(["channel", "list"]))
 
     a.service?.stop(SIGKILL)
     // Its node stands by, and knows of no other.

@@ -97,6 +97,22 @@ package struct WorkerFacts: Sendable {
   /// Notifications that wait in the store.
   package var stored: Int64 = 0
   package var latencies = Latencies()
+  /// Its link to the node that decides; nil unless the service is an edge.
+  package var link: LinkFigures?
+
+  package init() {}
+}
+
+/// Notifications that an edge's worker passes on.
+package struct LinkFigures: Sendable, Equatable {
+  /// Whether there is a connection.
+  package var isUp = false
+  /// Notifications without a verdict.
+  package var undecided = 0
+  /// Those that were sent again, because a link ended before their verdicts had come.
+  package var repeated: UInt64 = 0
+  /// Those that were answered with 503, because no node decided in time.
+  package var givenUp: UInt64 = 0
 
   package init() {}
 }

@@ -23,6 +23,10 @@ struct ServiceView: Sendable {
   /// Identifies the data directory with which the service started.
   var identity: DirectoryIdentity
   var startedMilliseconds = EventLoop.wallClockMilliseconds()
+  /// The nodes of the cluster; nil for a service of its own.
+  var cluster: ClusterNodes?
+  /// Where this node is an edge: the node that decides.
+  var decidingNode: (any DecidingNode)?
 
   var trust: Trust { state.trust }
   var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
@@ -38,7 +42,9 @@ struct ServiceView: Sendable {
   /// Why the service is not ready; nil if it is ready.
   var unreadiness: String? {
     if state.isDraining { return "the service is shutting down" }
+    if cluster?.isDraining == true { return "the node is being drained" }
     if let loss = identity.loss { return loss }
+    if let reason = decidingNode?.unreadiness { return reason }
     if service.listeners.isEmpty { return "no listener is open" }
     return Self.problem(ofStoreThatTakesWrites: store.isAvailable, fault: store.fault)
   }

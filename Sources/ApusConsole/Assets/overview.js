@@ -1,4 +1,4 @@
-// The overview: current figures, charts, totals, and certificates that expire soon.
+// The overview: current figures, charts, totals, the nodes of a cluster, and certificates that expire soon.
 
 import { get, query } from '/assets/api.js'
 import { Chart } from '/assets/chart.js'
@@ -16,6 +16,7 @@ const RANGES = [['10 min', 10 * MINUTE, 10], ['1 h', 60 * MINUTE, 20], ['6 h', 3
 const rate = (value) => (value >= 100 ? count(Math.round(value)) : String(Number(value.toFixed(1))))
 const milliseconds = (value) => (value == null ? '–' : duration(value))
 const sum = (list = [], key) => list.reduce((total, one) => total + one[key], 0)
+const STATES = { serving: 'good', standby: 'good', away: 'bad', stopped: 'warn' }
 const COLOURS = new Map([[30, 'warn'], [7, 'bad'], [1, 'bad'], [0, 'bad']])
 
 export class Overview extends Pane {
@@ -40,9 +41,10 @@ export class Overview extends Pane {
     ]
     this.tables = h('div', { class: 'halves' })
     this.certificates = h('div', {})
+    this.nodes = h('div', {})
     this.add(h('p', { class: 'tools' }, this.state, this.age), this.tiles, h('div', { class: 'tools' }, h('h2', {}, 'Over time'), this.ranges),
       h('div', { class: 'halves' }, this.charts.map(({ element }) => element)),
-      this.tables, box('Certificates', this.certificates))
+      this.tables, this.nodes, box('Certificates', this.certificates))
     document.addEventListener('visibilitychange', () => { if (this.isShown && !document.hidden) this.#again(0) })
   }
 
@@ -72,6 +74,7 @@ export class Overview extends Pane {
     this.#drawState(now)
     this.#drawTiles(now)
     this.#drawTables(now)
+    this.#drawNodes((await get('/nodes')).nodes)
     if (now.milliseconds - this.historyAt >= HISTORY_EVERY_MILLISECONDS) await this.#loadHistory(now)
   }
 
@@ -143,6 +146,20 @@ export class Overview extends Pane {
     ]
     fill(this.tiles, tiles.map(([name, value, note]) => h('div', {}, h('dt', {}, name),
       h('dd', { class: 'figure' }, value), h('dd', { class: 'muted' }, note))))
+  }
+
+  #drawNodes(nodes) {
+    const rows = nodes.map(({ node, state, draining, version, address, asked }) => [
+      [plain(node), asked && h('span', { class: 'muted' }, ' (this page’s)')],
+      [h('span', { class: `badge ${STATES[state] ?? 'warn'}` }, state),
+        draining && [' ', h('span', { class: 'badge warn' }, 'draining')]],
+      plain(version), plain(address ?? '–'),
+    ])
+    const drawn = JSON.stringify(nodes.map(({ silent_ms: silent, ...rest }) => rest))
+    if (drawn === this.drawnNodes) return
+    this.drawnNodes = drawn
+    fill(this.nodes, nodes.length > 0
+      && box('Nodes', table('Nodes', ['Name', 'State', 'Version', 'Address'], rows)))
   }
 
   #drawTables({ totals, certificates }) {

@@ -9,6 +9,12 @@ import ApusWire
 
 // Connections that another node of the cluster has made.
 
+/// What another node uses a connection for that is not a client's.
+enum LinkUse {
+  case notifications
+  case administration
+}
+
 extension Connection {
   /// The node at the other end, by its certificate; nil if that is none of the cluster's.
   var linkedNode: NodeName? {
@@ -71,12 +77,12 @@ extension Connection {
     markDirty()
   }
 
-  /// The connection is a link for notifications.
+  /// The other node uses the connection for itself.
   ///
   /// - Parameter unread: What came behind the purpose.
-  func beginLink(unread: [UInt8]) {
+  func beginLink(_ use: LinkUse, unread: [UInt8]) {
     guard becomeTrusted(as: .node) else { return close() }
-    if let driver = table.host?.beginLink(of: self, unread: unread) { begin(driver) }
+    if let driver = table.host?.beginLink(of: self, use, unread: unread) { begin(driver) }
   }
 }
 

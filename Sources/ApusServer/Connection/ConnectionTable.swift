@@ -10,10 +10,12 @@ import Glibc
 protocol ConnectionHost: AnyObject {
   /// Begins the protocol of a connection whose handshake is completed; nil if the connection is to be closed.
   func beginProtocol(of connection: Connection) -> ConnectionDriver?
-  /// Begins the protocol of a link for notifications.
+  /// Begins the protocol of a connection that another node uses for itself.
   ///
   /// - Parameter unread: What has come already.
-  func beginLink(of connection: Connection, unread: [UInt8]) -> ConnectionDriver
+  func beginLink(
+    of connection: Connection, _ use: LinkUse, unread: [UInt8]
+  ) -> ConnectionDriver
   /// One of the listeners of a kind and an environment; nil if none is open.
   ///
   /// - Parameter ordinal: Which, from 0 on; the first if there are not as many.

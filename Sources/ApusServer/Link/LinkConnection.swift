@@ -22,7 +22,10 @@ final class LinkConnection: ConnectionDriver {
     switch LinkPurpose(rawValue: first) {
     case .notifications:
       isOver = true
-      connection.beginLink(unread: Array(head.dropFirst()))
+      connection.beginLink(.notifications, unread: Array(head.dropFirst()))
+    case .administration:
+      isOver = true
+      connection.beginLink(.administration, unread: Array(head.dropFirst()))
     case .connection: readPeer()
     case nil: refuse("no purpose has the number \(first)")
     }
@@ -51,22 +54,28 @@ final class LinkConnection: ConnectionDriver {
   override func deadlineReached() { refuse("nothing was said in time") }
 }
 
-/// A link for notifications, on its way to the worker that reads it.
+/// A link on its way to the worker that reads it.
 final class HandedOverLink: HandedOverState {
+  let use: LinkUse
   let unread: [UInt8]
   var device: DeviceID? { nil }
 
-  init(unread: [UInt8]) { self.unread = unread }
+  init(_ use: LinkUse, unread: [UInt8]) {
+    self.use = use
+    self.unread = unread
+  }
 }
 
-/// A link for notifications, until the worker has it.
+/// A link, until the worker has it.
 final class LeavingLink: ConnectionDriver {
+  private let use: LinkUse
   private let unread: [UInt8]
 
-  init(_ connection: Connection, unread: [UInt8]) {
+  init(_ connection: Connection, _ use: LinkUse, unread: [UInt8]) {
+    self.use = use
     self.unread = unread
     super.init(connection)
   }
 
-  override func leave() -> any HandedOverState { HandedOverLink(unread: unread) }
+  override func leave() -> any HandedOverState { HandedOverLink(use, unread: unread) }
 }

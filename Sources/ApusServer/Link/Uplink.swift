@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusLog
 import ApusLoop
@@ -17,6 +18,8 @@ final class Uplink {
   private var nextTryMilliseconds: UInt64 = 0
   private var timer: LoopTimer?
   private var hasReportedFault = false
+  private var repeatedCount: UInt64 = 0
+  private var givenUpCount: UInt64 = 0
   /// Takes each verdict, and the notification for reuse.
   private let onVerdict: (Verdict, Notification) -> Void
 
@@ -35,6 +38,15 @@ final class Uplink {
     timer.start(
       afterMilliseconds: Self.tickMilliseconds, repeatMilliseconds: Self.tickMilliseconds)
     self.timer = timer
+  }
+
+  var figures: LinkFigures {
+    var figures = LinkFigures()
+    figures.isUp = stream?.isOpen == true
+    figures.undecided = sends.count
+    figures.repeated = repeatedCount
+    figures.givenUp = givenUpCount
+    return figures
   }
 
   /// The verdict comes to `onVerdict`.
@@ -75,6 +87,7 @@ final class Uplink {
   private func tick() {
     connect()
     while let late = sends.nextOverdue(nowMilliseconds: context.loop.nowMilliseconds) {
+      givenUpCount += 1
       onVerdict(
         Verdict(answer: late.answer, rejection: Rejection(.serviceUnavailable)), late.notification)
     }
@@ -100,6 +113,7 @@ final class Uplink {
     stream?.close()
     stream = nil
     input = []
+    repeatedCount += UInt64(sends.count - sends.waitingCount)
     sends.linkEnded()
   }
 }

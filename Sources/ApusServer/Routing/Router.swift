@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusLoop
 import ApusModel
@@ -42,6 +43,9 @@ final class Router {
 
   /// Messages that wait for this worker.
   var inboxDepth: Int { inbox.count }
+
+  /// Nil where this node decides.
+  var linkFigures: LinkFigures? { uplink?.figures }
 
   /// Hands an admitted notification to the worker that owns its device. Returns the verdict if it is known at once;
   /// otherwise the verdict comes as a message to the worker that `answer` names.

@@ -1,6 +1,7 @@
 package import ApusCore
 package import ApusDirectory
 import ApusLoop
+import ApusModel
 import ApusTLS
 import Synchronization
 
@@ -57,11 +58,30 @@ final class LinkTarget: Sendable {
 final class Edge: Sendable {
   private let identity: LinkIdentity
   private let current = Mutex<LinkTarget?>(nil)
+  /// Since when no node decides, in milliseconds of the monotonic clock; nil while one does.
+  private let lacking: Mutex<UInt64?>
+  private let surrendered = Mutex(false)
 
-  init(_ identity: LinkIdentity) { self.identity = identity }
+  init(_ identity: LinkIdentity) {
+    self.identity = identity
+    lacking = Mutex(EventLoop.monotonicMilliseconds())
+  }
 
   /// Nil while no node decides.
   var target: LinkTarget? { current.withLock { $0 } }
+
+  /// Whether this process takes over, so that nothing waits for another node any more.
+  var isSurrendered: Bool { surrendered.withLock { $0 } }
+
+  func surrender() { surrendered.withLock { $0 = true } }
+
+  /// Why clients are better off at another node; nil while there is no reason. A take-over is none.
+  var unreadiness: String? {
+    guard let since = lacking.withLock({ $0 }),
+      EventLoop.monotonicMilliseconds() - since >= Limits.linkWaitMilliseconds
+    else { return nil }
+    return "no node of the cluster serves"
+  }
 
   /// Returns whether that is another place than before.
   func setTarget(_ place: (node: NodeName, address: SocketAddress)?) throws -> Bool {
@@ -69,6 +89,7 @@ final class Edge: Sendable {
     guard known?.node != place?.node || known?.address != place?.address else { return false }
     let next = try place.map { try LinkTarget($0.node, at: $0.address, as: identity) }
     current.withLock { $0 = next }
+    lacking.withLock { $0 = next == nil ? EventLoop.monotonicMilliseconds() : nil }
     return true
   }
 }

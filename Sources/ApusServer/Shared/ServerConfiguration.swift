@@ -104,6 +104,8 @@ package struct ServerConfiguration: Sendable {
   package var isEdge = false
   /// Whether another service of this process listens on the addresses until it has ended.
   package var takesPortsOver = false
+  /// The nodes of the cluster, as its administration shows them; nil for a service of its own.
+  package var cluster: ClusterNodes?
   /// What makes the service that of a node of a cluster; nil for one of its own.
   package var node: NodeServing?
   package var log = Log()

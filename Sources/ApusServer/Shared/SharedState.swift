@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusDirectory
 import ApusEnrolment
 import ApusStore
@@ -29,6 +30,8 @@ struct SharedState: Sendable {
   var expiries: ExpiryWatch
   /// The queue of requests for certificates; nil without enrolment.
   var enrolment: EnrolmentQueue?
+  /// Answers what the administration of other nodes passes on; nil without one.
+  var admin: AdminServer?
   /// Nil where this service decides about its devices.
   var edge: Edge?
   /// The interceptor; nil in a normal service.

@@ -24,10 +24,21 @@ extension Worker: ConnectionHost {
     }
   }
 
-  func beginLink(of connection: Connection, unread: [UInt8]) -> ConnectionDriver {
+  func beginLink(
+    of connection: Connection, _ use: LinkUse, unread: [UInt8]
+  ) -> ConnectionDriver {
     context.isAcceptor
-      ? LeavingLink(connection, unread: unread)
-      : LinkedProvider(connection, providers, unread: unread)
+      ? LeavingLink(connection, use, unread: unread)
+      : link(connection, use, unread: unread)
+  }
+
+  private func link(
+    _ connection: Connection, _ use: LinkUse, unread: [UInt8]
+  ) -> ConnectionDriver {
+    switch use {
+    case .notifications: LinkedProvider(connection, providers, unread: unread)
+    case .administration: LinkedAdministration(connection, unread: unread)
+    }
   }
 
   func listener(
@@ -47,7 +58,7 @@ extension Worker: ConnectionHost {
     case let provider as HandedOverProvider:
       HTTP2Provider(connection, providers, resuming: provider)
     case let device as HandedOverDevice: CourierConnection(connection, devices, resuming: device)
-    case is HandedOverLink: LinkedProvider(connection, providers)
+    case let handed as HandedOverLink: link(connection, handed.use, unread: [])
     default: preconditionFailure("a connection was handed over in a state of no protocol")
     }
   }

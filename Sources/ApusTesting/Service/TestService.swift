@@ -146,13 +146,17 @@ package final class TestService: Sendable {
     inner.listeners.append(
       ListenerConfiguration(
         kind: .link, environment: .production, addresses: [.loopbackIPv4(port: 0)]))
+    // Only the edge has listeners for it, in the directory of both.
+    inner.admin = configuration.admin.map {
+      AdminConfiguration(hasSocket: false, version: $0.version)
+    }
     let service = try Service(inner, store: store)
     try service.start()
     let address = service.listeners.last?.addresses.first
     var outer = configuration
     outer.link = inner.link
     (outer.isEdge, outer.isEphemeral) = (true, true)
-    (outer.admin, outer.relay) = (nil, nil)
+    outer.relay = nil
     let edge = try Service(outer)
     try edge.start()
     edge.links?.set(address.map { (node, $0) })
@@ -274,6 +278,9 @@ package final class TestServiceHandle: Sendable {
     var service: Service
     /// Nil unless the service is behind one.
     var edge: Service?
+
+    /// The one that clients and administrators connect to.
+    var front: Service { edge ?? service }
   }
 
   init(_ service: sending Service, edge: sending Service? = nil) {
@@ -328,9 +335,9 @@ package final class TestServiceHandle: Sendable {
 
   /// The addresses of the TLS administration API and of the console.
   package var adminAddresses: [SocketAddress] {
-    running.withLock { $0?.service.adminAddresses ?? [] }
+    running.withLock { $0?.front.adminAddresses ?? [] }
   }
-  package var consoleURLs: [String] { running.withLock { $0?.service.consoleURLs ?? [] } }
+  package var consoleURLs: [String] { running.withLock { $0?.front.consoleURLs ?? [] } }
 
   package func expiringCertificates() -> [ExpiryWatch.Entry] {
     running.withLock { $0?.service.expiringCertificates() ?? [] }

@@ -6,6 +6,8 @@ package enum LinkPurpose: UInt8, Sendable {
   case notifications = 1
   /// Continues the connection of one client (``ForwardedPeer``).
   case connection = 2
+  /// Carries one request of the node's administration, and the answer to it (``LinkExchange``).
+  case administration = 3
 }
 
 /// A client whose connection a node has accepted, and which another node serves: what that node has to know of it.

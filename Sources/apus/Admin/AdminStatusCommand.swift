@@ -29,7 +29,7 @@ struct StatusCommand {
     }
   }
 
-  /// A node that stands by cannot be asked.
+  /// A node that stands by without links cannot be asked.
   private func ofNode(_ failure: CommandFailure) -> CommandFailure {
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     guard failure.code == .unavailable, directory.isInCluster else { return failure }

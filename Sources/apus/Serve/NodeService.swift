@@ -90,6 +90,7 @@ final class NodeService {
     do { try follower.catchUp() } catch { throw CommandFailure(.configuration, "\(error)") }
     try requireMembership()
     var configuration = configuration
+    configuration.cluster = ClusterNodes(own: member.node.text) { [follower] in follower.nodes }
     try beginLinks(&configuration)
     follower.start()
     configuration.node = NodeServing(
@@ -145,13 +146,13 @@ final class NodeService {
     configuration.takesPortsOver = true
   }
 
-  /// Nothing that an edge knows has to outlive it, and it is not administered.
+  /// Nothing that an edge knows has to outlive it.
   private func edgeConfiguration(_ configuration: ServerConfiguration) -> ServerConfiguration {
     var edge = configuration
     edge.isEdge = true
     edge.isEphemeral = true
     edge.ledger = .off
-    (edge.admin, edge.relay, edge.store) = (nil, nil, nil)
+    (edge.relay, edge.store) = (nil, nil)
     return edge
   }
 

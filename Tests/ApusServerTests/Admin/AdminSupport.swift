@@ -73,6 +73,11 @@ struct AdminBench {
     api = AdminAPI(view: view, gate: AdminGate(directory.data, audit: audit, log: log))
   }
 
+  init(_ directory: TestDirectory, _ api: AdminAPI) {
+    self.directory = directory
+    self.api = api
+  }
+
   struct Answer {
     var status: Int
     var json: JSONValue

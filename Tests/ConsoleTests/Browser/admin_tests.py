@@ -92,6 +92,23 @@ class Overview(AdminCase):
         self.assertEqual(levels, ["badge bad", "badge bad", "badge warn", "badge good"])
         self.assertIsNone(browser.run("return window.broken ?? null"))
 
+    def test_nodes(self):
+        """The nodes of a cluster, as they come and go; nothing of a service of its own."""
+        browser = self.show()
+        self.expect("9,041", ".tiles")
+        self.assertFalse(browser.run("return document.querySelector('[aria-label=Nodes]')"))
+        node = {"version": "0.2.0", "draining": False, "asked": False, "silent_ms": 300}
+        self.world.nodes = [
+            {**node, "node": "a", "state": "serving", "address": "a.example.com"},
+            {**node, "node": "b", "state": "standby", "draining": True, "asked": True},
+            {**node, "node": "c", "state": "away"},
+        ]
+        for words in ["a.example.com", "this page’s", "draining", "away"]:
+            self.expect(words, "[aria-label=Nodes]")
+        levels = browser.run("""return [...document.querySelectorAll('[aria-label=Nodes] .badge')]
+          .map((badge) => badge.className)""")
+        self.assertEqual(levels, ["badge good", "badge good", "badge warn", "badge bad"])
+
     def test_goes_on(self):
         """Figures and rates follow the service, and problems are shown."""
         browser = self.show()

@@ -62,6 +62,8 @@ class World:
         self.tokens = dict(TOKENS)
         self.requests = []
         self.accepted, self.ready = 1_234_567, True
+        # Those of a cluster.
+        self.nodes = []
         self.teams = [{"team": "TEAM123456", "name": "Example Ltd"}]
         upstream = {"service": "apple", "key_id": "ABC123DEFG", "team": "DEF123GHIJ", "spool": False}
         self.apps = [{"topic": TOPIC, "team": "TEAM123456", "id": "1", "retain": "28 d", "dead_token_pushes": 12345,
