@@ -42,7 +42,9 @@ extension Agent: DeviceConnectionDelegate, DispatcherHost {
     connectedCount += 1
     log(
       .info, "connected", .text("device", deviceID ?? ""), .text("network", network),
-      .text("service", services[connection.addressIndex].description),
+      .text(
+        "service",
+        connection.hintedAddress ?? services[connection.addressIndex].description),
       .number("keep_alive_s", search.intervalSeconds))
     state = .connected
     if isNewToken, connectedCount > 1 { tokens = [:] }

@@ -6,7 +6,8 @@ public struct DeviceConfiguration: Sendable {
   public var host: String
   public var port: UInt16
   /// Other addresses of the same service: more nodes, or a spare machine. When an address fails, the device tries the
-  /// next one at once; when all have failed, it waits. It stays with the one that works.
+  /// next one at once; when all have failed, it waits. It stays with the one that works, or goes to the one that the
+  /// service names.
   public var alternatives: [DeviceAddress]
   /// The name that the service's certificate must contain, at all addresses; nil: the host of each.
   public var serverName: String?
@@ -75,6 +76,28 @@ public struct DeviceAddress: Sendable, Hashable {
     self.host = host
     self.port = port
   }
+}
+
+extension DeviceAddress {
+  /// Reads `push.example.com:5223` or `[2001:db8::1]:5223`; nil for anything else.
+  init?(_ text: String) {
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]),
+      port > 0
+    else { return nil }
+    var host = text[..<colon]
+    if host.hasPrefix("["), host.hasSuffix("]") {
+      host = host.dropFirst().dropLast()
+    } else if host.contains(":") {
+      return nil
+    }
+    guard (1...Self.hostBytes).contains(host.utf8.count),
+      host.utf8.allSatisfy({ 0x21...0x7e ~= $0 })
+    else { return nil }
+    self.init(host: String(host), port: port)
+  }
+
+  /// A name has at most as many (RFC 1035, section 2.3.4).
+  private static let hostBytes = 253
 }
 
 extension DeviceAddress: CustomStringConvertible {

@@ -120,13 +120,16 @@ package struct CourierConnectResponse: CourierMessage {
   package var serverMilliseconds: UInt64
   /// 0x40, an extension: why a device was refused and what to do, for people and logs; may be empty.
   package var explanation: String
+  /// 0x41, an extension, in an accepting response: where the node that serves is reached, as HOST:PORT, if the device
+  /// is connected to another one; empty if it is not, or if nobody said where. The device tries it first the next time.
+  package var hint: String
 
   package init(
     status: Status, token: DeviceToken?, serverMilliseconds: UInt64,
     badNonceServerMilliseconds: UInt64? = nil,
     maximumMessageBytes: UInt16 = UInt16(Limits.voipPayloadBytes),
     largeMessageBytes: UInt16 = UInt16(Limits.voipPayloadBytes), protocolVersion: UInt16 = 2,
-    capabilities: UInt32 = 0, explanation: String = ""
+    capabilities: UInt32 = 0, explanation: String = "", hint: String = ""
   ) {
     self.status = status
     self.token = token
@@ -137,6 +140,7 @@ package struct CourierConnectResponse: CourierMessage {
     self.largeMessageBytes = largeMessageBytes
     self.serverMilliseconds = serverMilliseconds
     self.explanation = explanation
+    self.hint = hint
   }
 
   /// Reads a response. Fields that a server always sends are required.
@@ -149,7 +153,7 @@ package struct CourierConnectResponse: CourierMessage {
     var badNonceTime: UInt64?
     var large: UInt16?
     var time: UInt64?
-    var explanation = ""
+    var (explanation, hint) = ("", "")
     var fields = CourierFields(.connectResponse, body)
     while let field = try fields.next() {
       switch field.id {
@@ -162,6 +166,7 @@ package struct CourierConnectResponse: CourierMessage {
       case 8: large = try field.u16()
       case 10: time = try field.u64()
       case 0x40: explanation = field.value.text
+      case 0x41: hint = field.value.text
       default: break
       }
     }
@@ -172,13 +177,14 @@ package struct CourierConnectResponse: CourierMessage {
       maximumMessageBytes: try maximum.required(.connectResponse, 4),
       largeMessageBytes: try large.required(.connectResponse, 8),
       protocolVersion: try version.required(.connectResponse, 5),
-      capabilities: try capabilities.required(.connectResponse, 6), explanation: explanation)
+      capabilities: try capabilities.required(.connectResponse, 6), explanation: explanation,
+      hint: hint)
   }
 
   /// Appends the frame. Clients cannot parse one without fields 4, 5, 6 and 10, even a refusal.
   package func encode(to output: inout [UInt8]) {
-    let text = Array(explanation.utf8)
-    output.appendFrame(.connectResponse, room: 86 + text.count) { fields in
+    let (text, place) = (Array(explanation.utf8), Array(hint.utf8))
+    output.appendFrame(.connectResponse, room: 89 + text.count + place.count) { fields in
       fields.appendField(1, status.rawValue)
       if let token { fields.appendField(3, token) }
       fields.appendField(4, maximumMessageBytes)
@@ -188,6 +194,7 @@ package struct CourierConnectResponse: CourierMessage {
       fields.appendField(8, largeMessageBytes)
       fields.appendField(10, serverMilliseconds)
       if !text.isEmpty { fields.appendField(0x40, text.span) }
+      if !place.isEmpty { fields.appendField(0x41, place.span) }
     }
   }
 }

@@ -79,6 +79,54 @@ struct AddressRotationTests {
     #expect(fail(&rotation, times: 3).map(\.step) == [.connect, .connect, .wait])
   }
 
+  @Test("A hint is tried first in the next round, and forgotten when it fails")
+  func hint() {
+    var rotation = AddressRotation(count: 2)
+    rotation.answered()
+    rotation.hinted()
+    #expect(!rotation.isAtHint)
+    let lost = rotation.failed(wasSteady: true)
+    #expect(lost == .connect && rotation.isAtHint && rotation.current == 0)
+    rotation.answered()
+    // The loss of a connection that worked there.
+    let back = rotation.failed(wasSteady: true)
+    #expect(back == .connect && !rotation.isAtHint && rotation.current == 0)
+    let path = fail(&rotation, times: 4)
+    #expect(path.map(\.step) == [.connect, .wait, .connect, .wait])
+    #expect(path.map(\.address) == [1, 0, 1, 0])
+  }
+
+  @Test("A round that a goodbye or a silence begins starts with the hint, unless it was forgotten")
+  func hintFirst() {
+    var rotation = AddressRotation(count: 1)
+    rotation.answered()
+    rotation.hinted()
+    let silent = rotation.fellSilent()
+    #expect(silent == .connect && rotation.isAtHint)
+    rotation.answered()
+    rotation.restart()
+    #expect(rotation.isAtHint)
+    let steps = fail(&rotation, times: 2).map(\.step)
+    #expect(steps == [.connect, .wait] && !rotation.isAtHint)
+    rotation.answered()
+    rotation.hinted()
+    rotation.forgetHint()
+    rotation.restart()
+    #expect(!rotation.isAtHint)
+  }
+
+  @Test("Services that name another address and close at once are not tried without a wait")
+  func hintLoop() {
+    var rotation = AddressRotation(count: 2)
+    var steps: [AddressRotation.Step] = []
+    for _ in 0..<4 {
+      rotation.answered()
+      rotation.hinted()
+      steps.append(rotation.failed(wasSteady: false))
+    }
+    #expect(steps == [.connect, .connect, .connect, .wait])
+  }
+
   @Test("What concerns the device itself is no reason to try another address")
   func reasons() throws {
     let elsewhere: [DeviceDisconnection] = [

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusDevice
 import ApusDirectory
 import ApusLoop
@@ -112,6 +113,42 @@ struct AddressTests {
     try await device.stop()
   }
 
+  @Test("A device at an edge goes to the node that serves, and back when that is gone")
+  func hint() async throws {
+    let live = try LiveService(isNode: true)
+    let edge = try live.edge()
+    defer { edge.stop() }
+    let address = try #require(edge.listeners.first { $0.kind == .courier }?.addresses.first)
+    var backoff = Self.longWaits
+    backoff.steadyMilliseconds = 0
+    let device = try LiveDevice(
+      live, identity: live.issueDevice(), address: address, backoff: backoff)
+    device.perform { $0.start() }
+    _ = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    #expect(await device.hintedAddress() == nil)
+    device.perform { connection in
+      if let descriptor = connection.descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
+    }
+    try await device.failed(retryMilliseconds: 0)
+    guard case .connected = try await device.next() else {
+      Issue.record("not connected to the node")
+      return
+    }
+    try await device.nothingStored()
+    let place = live.address(.courier).description
+    #expect(await device.hintedAddress() == place)
+    live.service.stop()
+    guard case .disconnected(.goodbye, _?) = try await device.next() else {
+      Issue.record("the service closed without a reason")
+      return
+    }
+    // Nothing listens there any more, so the edge is next, which has no node.
+    try await device.failed(retryMilliseconds: 0)
+    #expect(await device.hintedAddress() == nil)
+    try await device.stop()
+  }
+
   @Test("A retired device is told so by one address, and tries no other")
   func retired() async throws {
     let live = try LiveService()
@@ -195,6 +232,12 @@ extension LiveDevice {
   fileprivate func addressIndex() async -> Int {
     await withCheckedContinuation { continuation in
       perform { continuation.resume(returning: $0.addressIndex) }
+    }
+  }
+
+  fileprivate func hintedAddress() async -> String? {
+    await withCheckedContinuation { continuation in
+      perform { continuation.resume(returning: $0.hintedAddress) }
     }
   }
 

@@ -48,7 +48,7 @@ struct Scripted {
 
   private mutating func note(_ event: CourierClientEvent, _ input: [UInt8]) {
     switch event {
-    case .connected(let token, let milliseconds, let isNew):
+    case .connected(let token, let milliseconds, let isNew, _):
       heard.append("connected \(token.hex) \(milliseconds)\(isNew ? " new" : "")")
     case .refused(let refusal):
       heard.append(

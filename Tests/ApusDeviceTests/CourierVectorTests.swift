@@ -39,11 +39,12 @@ struct CourierVectorTests {
   private func facts(_ event: CourierClientEvent, _ input: [UInt8]) -> [String: String] {
     var facts: [String: String] = [:]
     switch event {
-    case .connected(let token, let milliseconds, _):
+    case .connected(let token, let milliseconds, _, let hint):
       facts = [
         "message": "connectResponse", "status": "0", "token": token.hex,
         "serverMilliseconds": "\(milliseconds)",
       ]
+      if !hint.isEmpty { facts["hint"] = hint }
     case .refused(let refusal):
       facts = [
         "message": "connectResponse", "status": "\(refusal.status.rawValue)",

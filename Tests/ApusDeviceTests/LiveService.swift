@@ -1,4 +1,5 @@
 import ApusAdmin
+import ApusCore
 import ApusDevice
 import ApusDirectory
 import ApusLoop
@@ -20,8 +21,13 @@ final class LiveService {
   let provisioned: ProvisionedService
   private let directory: URL
 
-  /// - Parameter other: The service whose authorities and keys this one has too; nil: it has its own.
-  init(copyOf other: LiveService? = nil) throws {
+  private let configuration: ServerConfiguration
+  private static let node = NodeName("a")
+
+  /// - Parameters:
+  ///   - other: The service whose authorities and keys this one has too; nil: it has its own.
+  ///   - isNode: Whether it accepts links of an edge, and names itself to devices there.
+  init(copyOf other: LiveService? = nil, isNode: Bool = false) throws {
     directory = FileManager.default.temporaryDirectory
       .appendingPathComponent("apus-device-\(UUID().uuidString)")
     data = DataDirectory(path: directory.path)
@@ -44,8 +50,30 @@ final class LiveService {
     configuration.isEphemeral = true
     configuration.workers = 2
     configuration.shutdownSeconds = 3
+    if isNode, let node = Self.node {
+      configuration.link = LinkServing(
+        identity: try data.linkIdentity(
+          of: node, nowSeconds: EventLoop.wallClockMilliseconds() / 1000),
+        isMember: { $0 == node })
+      configuration.advertisedHost = "127.0.0.1"
+      configuration.listeners.append(
+        ListenerConfiguration(
+          kind: .link, environment: .production, addresses: [.loopbackIPv4(port: 0)]))
+    }
+    self.configuration = configuration
     service = try Service(configuration)
     try service.start()
+  }
+
+  /// An edge in front of the service, which is a node.
+  func edge() throws -> Service {
+    var configuration = configuration
+    configuration.listeners.removeLast()
+    configuration.isEdge = true
+    let edge = try Service(configuration)
+    try edge.start()
+    if let node = Self.node { edge.links?.set((node, address(.link))) }
+    return edge
   }
 
   deinit { try? FileManager.default.removeItem(at: directory) }

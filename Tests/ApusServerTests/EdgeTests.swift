@@ -140,6 +140,19 @@ struct EdgeTests {
     #expect(try other.exchange(channelList(), body: []).status == 503)
   }
 
+  @Test("A device of our dialect at an edge is told where the node that decides is")
+  func hint() throws {
+    let advertising = try TestService(
+      nil, .init { ($0.isBehindEdge, $0.advertisedHost) = (true, "::1") })
+    let response = try advertising.connect().response
+    let place = String(decoding: try #require(response[0x41]), as: UTF8.self)
+    #expect(place.hasPrefix("[::1]:"))
+    #expect(device.response[0x41] == nil)
+    let direct = try TestService(
+      nil, .init { ($0.isBehindEdge, $0.advertisedHost) = (false, "::1") })
+    #expect(try direct.connect().response[0x41] == nil)
+  }
+
   @Test("The administration of an edge shows and changes what the node that decides has")
   func administration() throws {
     let edge = try MonitoredService { $0.isBehindEdge = true }

@@ -78,6 +78,7 @@ enum CourierMeaning {
           "largeMessageBytes": text(message.largeMessageBytes),
           "serverMilliseconds": text(message.serverMilliseconds),
           "explanation": message.explanation.isEmpty ? nil : message.explanation,
+          "hint": message.hint.isEmpty ? nil : message.hint,
         ])
     case .filter:
       let message = try CourierFilter(decoding: body.span)

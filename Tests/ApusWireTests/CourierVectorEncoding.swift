@@ -25,7 +25,8 @@ struct CourierVectorEncoding {
         maximumMessageBytes: number("maximumMessageBytes", absent: 0),
         largeMessageBytes: number("largeMessageBytes", absent: 0),
         protocolVersion: number("protocolVersion", absent: 0),
-        capabilities: number("capabilities", absent: 0xff), explanation: facts["explanation"] ?? ""
+        capabilities: number("capabilities", absent: 0xff), explanation: facts["explanation"] ?? "",
+        hint: facts["hint"] ?? ""
       ).encode(to: &output)
     case "filter":
       var filter = CourierFilter(token: token("token"))

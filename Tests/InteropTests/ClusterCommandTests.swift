@@ -155,13 +155,18 @@ struct ClusterCommandTests {
     a.service?.stop()
     try b.send(6, to: token)
     #expect(try device.shown(atLeast: 6) == [1, 2, 3, 4, 5, 6])
+    let wrong = try b.run(["serve"] + linked().dropLast() + ["b.example:5223"], expecting: 2)
+    #expect(wrong.contains("\"b.example:5223\" is not a host"), "\(wrong)")
     let refusal = try b.run(["serve", "--link-listen", "2193"], expecting: 2)
     #expect(refusal.contains("would not know this machine's address"), "\(refusal)")
     device.disconnect()
   }
 
   private func linked() -> [String] {
-    ["--single-database", "--link-listen", "127.0.0.1:\(Installation.freePort())"]
+    [
+      "--single-database", "--link-listen", "127.0.0.1:\(Installation.freePort())",
+      "--advertise", "127.0.0.1",
+    ]
   }
 
   /// Expects that so many notifications have ended, and that no event is missing.

@@ -13,7 +13,13 @@ package enum ClusterOptions {
       "Listener of a node for the other nodes of its cluster; usually 2193. With it the node also accepts clients "
       + "while another node serves, and passes on to that one what they send.")
 
+  package static let advertise = Option(
+    "--advertise", .text("HOST"), in: [Verb.serve], group: .listeners,
+    help:
+      "With --link-listen: where devices reach this node directly. A device at another node is told while this one "
+      + "serves, and connects there the next time.")
+
   package static let descriptions = [
-    code.description, address.description, linkListen.description,
+    code.description, address.description, linkListen.description, advertise.description,
   ]
 }

@@ -13,10 +13,10 @@ extension DeviceConnection {
   /// Another address of the same service.
   package struct Alternative: Sendable {
     package var endpoint: Endpoint
-    /// The name that the service's certificate must contain there.
-    package var serverName: String
+    /// The name that the service's certificate must contain there; nil: that of the configuration's context.
+    package var serverName: String?
 
-    package init(endpoint: Endpoint, serverName: String) {
+    package init(endpoint: Endpoint, serverName: String?) {
       self.endpoint = endpoint
       self.serverName = serverName
     }

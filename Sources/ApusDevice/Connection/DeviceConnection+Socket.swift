@@ -54,7 +54,7 @@ extension DeviceConnection {
         let socket = try Socket.connect(
           to: address, from: configuration.source, loop: shared.loop)
         let tls = try TLSConnection(context: configuration.context, session: offeredSession)
-        if let alternative { try tls.use(serverName: alternative.serverName) }
+        if let name = alternative?.serverName { try tls.use(serverName: name) }
         if let identity = configuration.identity { try tls.use(identity) }
         transport = Transport(socket: socket, tls: tls, address: address, loop: shared.loop)
         socket.handler = self
@@ -196,9 +196,10 @@ extension DeviceConnection {
   /// Handles any event except a notification.
   func handle(_ event: CourierClientEvent) {
     switch event {
-    case .connected(let token, let milliseconds, let isNew):
+    case .connected(let token, let milliseconds, let isNew, let place):
       connectedAtMilliseconds = now
       addressAnswered()
+      follow(place)
       mayCompact = true
       renewal?.connected(serverMilliseconds: milliseconds, nowMilliseconds: now)
       delegate?.deviceConnection(

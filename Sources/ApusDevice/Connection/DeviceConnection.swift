@@ -54,9 +54,13 @@ package final class DeviceConnection: SocketHandler {
   private var rotation: AddressRotation
   /// Whether the end that is being reported is followed at once by another attempt, because addresses are left.
   package private(set) var connectsAtOnce = false
+  /// The address that the service named last as the better one; nil if it named none.
+  private var hint: Alternative?
+  private var hintText: String?
   /// A session of the address at `sessionIndex`.
   var session: TLSSession?
-  private var sessionIndex = 0
+  /// As `addressIndex`; nil for that of the hint.
+  private var sessionIndex: Int? = 0
   private var sessionPatience = SessionPatience()
   /// The renewal of the certificate; nil without one.
   var renewal: Renewal?
@@ -98,18 +102,40 @@ package final class DeviceConnection: SocketHandler {
 
   var now: UInt64 { shared.loop.nowMilliseconds }
 
-  /// The place of the address that is connected or tried next: 0 for `endpoint`, then the alternatives.
+  /// The place of the address that is connected or tried next: 0 for `endpoint`, then the alternatives. With the hint
+  /// of one of them, the place of that one.
   package var addressIndex: Int { rotation.current }
+
+  /// The address, as HOST:PORT, if it is the one that the service named; nil at a configured one.
+  package var hintedAddress: String? { rotation.isAtHint ? hintText : nil }
 
   var endpoint: Endpoint { alternative?.endpoint ?? configuration.endpoint }
 
   /// The alternative at the current address; nil at `configuration.endpoint`.
   var alternative: Alternative? {
-    addressIndex == 0 ? nil : configuration.alternatives[addressIndex - 1]
+    if rotation.isAtHint { return hint }
+    return addressIndex == 0 ? nil : configuration.alternatives[addressIndex - 1]
   }
 
+  private var currentIndex: Int? { rotation.isAtHint ? nil : addressIndex }
+
   /// The session to resume at the current address.
-  var offeredSession: TLSSession? { sessionIndex == addressIndex ? session : nil }
+  var offeredSession: TLSSession? { sessionIndex == currentIndex ? session : nil }
+
+  /// The service has accepted the device, and named a better address, as HOST:PORT; empty for none.
+  ///
+  /// Its certificate must contain the name that counts here: the service is the same.
+  func follow(_ place: String) {
+    if let address = DeviceAddress(place) {
+      hint = Alternative(
+        endpoint: .host(address.host, port: address.port), serverName: alternative?.serverName)
+      hintText = place
+      rotation.hinted()
+    } else if !rotation.isAtHint {
+      hint = nil
+      rotation.forgetHint()
+    }
+  }
 
   /// The service accepted or refused the device, or answered its request for a certificate.
   func addressAnswered() { rotation.answered() }
@@ -313,8 +339,8 @@ package final class DeviceConnection: SocketHandler {
     if hasOldIdentity {
       session = nil
     } else if isUsable, let new = transport.tls.session {
-      (session, sessionIndex) = (new, addressIndex)
-    } else if !isUsable, sessionIndex == addressIndex {
+      (session, sessionIndex) = (new, currentIndex)
+    } else if !isUsable, sessionIndex == currentIndex {
       session = nil
     }
   }

@@ -290,7 +290,8 @@ package struct CourierClient: Sendable {
       CourierAppTokenRequest(token: token, topic: topic).encode(to: &output)
     }
     return .connected(
-      token: token, serverMilliseconds: response.serverMilliseconds, isNewToken: isNew)
+      token: token, serverMilliseconds: response.serverMilliseconds, isNewToken: isNew,
+      hint: configuration.dialect.allowsExtensions ? response.hint : "")
   }
 
   private mutating func notification(

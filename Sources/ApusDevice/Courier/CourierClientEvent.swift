@@ -5,8 +5,8 @@ package import ApusWire
 /// An event of a courier client for its connection.
 package enum CourierClientEvent: Sendable {
   /// The service accepted the device. `isNewToken`: the base token has changed, and the tokens of apps may have changed
-  /// with it.
-  case connected(token: DeviceToken, serverMilliseconds: UInt64, isNewToken: Bool)
+  /// with it. `hint`: see ``CourierConnectResponse/hint``.
+  case connected(token: DeviceToken, serverMilliseconds: UInt64, isNewToken: Bool, hint: String)
   /// The service refused the device; it closes.
   case refused(CourierRefusal)
   /// The answer to the request for a first certificate; the service closes.

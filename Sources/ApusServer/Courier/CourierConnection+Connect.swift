@@ -107,7 +107,7 @@ extension CourierConnection {
           generation: 0))
       CourierConnectResponse(
         status: .accepted, token: baseToken,
-        serverMilliseconds: UInt64(max(0, context.wallMilliseconds))
+        serverMilliseconds: UInt64(max(0, context.wallMilliseconds)), hint: hint
       ).encode(to: &output)
       stage = .awaitingFilter
       adviseRenewal()
@@ -123,6 +123,15 @@ extension CourierConnection {
       context.logUnreadable(.record, of: key.id, error)
       end(reason: "the service cannot read its store")
     }
+  }
+
+  /// Where a device at an edge reaches this node; empty for others.
+  private var hint: String {
+    guard connection.tls.isRepresented, dialect.allowsExtensions,
+      let host = context.configuration.advertisedHost,
+      let port = connection.listener.addresses.first?.port
+    else { return "" }
+    return host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
   }
 
   /// "The new one wins", but two holders of one identity must not fight for ever.

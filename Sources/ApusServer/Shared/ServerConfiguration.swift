@@ -100,6 +100,9 @@ package struct ServerConfiguration: Sendable {
   package var relay: (any UpstreamRelay)?
   /// What links to other nodes need; nil without any.
   package var link: LinkServing?
+  /// Where devices reach this node directly: a host name or an address, which devices at other nodes are told; nil if
+  /// they stay where they are.
+  package var advertisedHost: String?
   /// Whether another node decides about devices, and this service accepts clients for it.
   package var isEdge = false
   /// Whether another service of this process listens on the addresses until it has ended.

@@ -58,6 +58,8 @@ package final class TestService: Sendable {
     package var relay: (any UpstreamRelay)?
     /// Whether clients connect to an edge, which passes on everything to the service. Not with an interceptor.
     package var isBehindEdge = TestService.isBehindEdge
+    /// What devices at the edge are told.
+    package var advertisedHost: String?
 
     package init() {}
 
@@ -113,6 +115,7 @@ package final class TestService: Sendable {
     configuration.interceptor = options.interceptor
     configuration.ledgerWatcher = options.ledgerWatcher
     configuration.relay = options.relay
+    configuration.advertisedHost = options.advertisedHost
     guard options.isBehindEdge, options.interceptor == nil else {
       let service = try Service(configuration, store: options.store)
       try service.start()

@@ -114,7 +114,10 @@ final class DeviceListener: DeviceConnectionDelegate {
     }
     wasConnected = true
     if isJSON { Output.json(.members(["event": .string("connected")])) }
-    log(.info, "connected", .text("service", couriers[connection.addressIndex].description))
+    log(
+      .info, "connected",
+      .text(
+        "service", connection.hintedAddress ?? couriers[connection.addressIndex].description))
     warnOfClock(serverMilliseconds: serverMilliseconds)
     // Every connection begins with the filter, which leaves these topics out.
     for topic in invocation.all(ApusOptions.unregister) {

@@ -114,6 +114,7 @@ struct ServeCommand {
     }
     configuration.allowsSingleDatabase = invocation.isOn(StoreOptions.singleDatabase)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
+    configuration.advertisedHost = try advertisedHost()
     configuration.log = Log(invocation)
     configuration.relay = Relay(
       SpoolLimits(
@@ -122,6 +123,18 @@ struct ServeCommand {
       log: configuration.log)
     configuration.admin = try AdminServing(invocation).configuration()
     return configuration
+  }
+
+  private func advertisedHost() throws(CommandFailure) -> String? {
+    guard let text = invocation[ClusterOptions.advertise] else { return nil }
+    let isAddress = text.utf8.allSatisfy { $0 == 0x3a || $0 == 0x2e || hexValue($0) != nil }
+    let host = isAddress ? HostPort("[\(text)]:1")?.host : nil
+    guard let host = host ?? HostPort("\(text):1")?.host else {
+      throw invocation.failure(
+        about: ClusterOptions.advertise, "\"\(text)\" is not a host",
+        remedy: "Give a name or an address without a port: devices use that of --courier-listen.")
+    }
+    return host
   }
 
   // MARK: Output
