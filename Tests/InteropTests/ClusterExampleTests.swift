@@ -116,7 +116,7 @@ struct ClusterExampleTests {
     for node in ["a", "b", "c"] {
       #expect(compose.contains("\n  \(node):\n    <<: *node\n    volumes: [\"\(node):/data\"]\n"))
       for port in [2197, 5223] {
-        #expect(try text("haproxy.cfg").contains("  server \(node) \(node):\(port) check-alpn "))
+        #expect(try text("haproxy.cfg").contains("  server \(node) \(node):\(port)\n"))
       }
     }
     for mount in compose.matches(of: /- \.\/([^:]+):/) {
