@@ -1,6 +1,7 @@
 """The load of a fault run: providers and devices that go on whatever happens to the service."""
 
 import asyncio
+import collections
 import functools
 import json
 import random
@@ -139,6 +140,7 @@ class Load:
         self.jobs = Jobs(account, cluster, self.random.getrandbits(32))
         #: By topic: what comes to devices' own tokens.
         self.accounts = {one.topic: one for one in [account, self.jobs.account]}
+        self.jobs.account.losses, self.jobs.account.frozen = account.losses, account.frozen
         self.devices = [Device(self, number, identity) for number, identity in enumerate(identities)]
         self.providers = [Provider(self) for _ in range(PROVIDERS)]
         self.relay = relay
@@ -206,19 +208,19 @@ class Load:
         return entry.outcome is not None
 
     async def finish(self):
-        """Sends nothing more but what the parts need to come to an end. Returns the part that took longest."""
+        """Sends nothing more but what the parts need to come to an end. Returns what that waited for longest."""
         self.sender.cancel()
         for part in self.parts:
             part.is_ending = True
         begin = time.monotonic()
-        last = "none"
+        waits = collections.Counter()
         while not all(task.done() for task in self.working):
-            last = next(str(part) for part, task in zip(self.parts, self.working) if not task.done())
+            waits.update(str(part) for part, task in zip(self.parts, self.working) if not task.done())
             await self.pause(0.05)
             if time.monotonic() > begin + 2 * PATIENCE:
                 names = [str(part) for part, task in zip(self.parts, self.working) if not task.done()]
                 raise Violation(f"did not come to an end: {', '.join(names)}")
-        return last
+        return max(waits, key=waits.get, default="nothing")
 
     async def gather(self, seconds):
         """Waits until all devices have what waits for them, or nothing came for so long."""
