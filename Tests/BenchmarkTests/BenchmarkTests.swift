@@ -13,7 +13,7 @@ struct BenchmarkTests {
   func runner() throws { try run("runner_tests.py", atLeast: 7) }
 
   @Test("The account of a cluster's faults finds what it must, and allows what it may")
-  func account() throws { try run("account_tests.py", atLeast: 7) }
+  func account() throws { try run("account_tests.py", atLeast: 12) }
 
   private func run(_ name: String, atLeast expected: Int) throws {
     let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: name)

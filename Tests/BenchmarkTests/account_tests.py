@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the account of a fault run finds, and what it allows."""
 
+import datetime
 import pathlib
 import sys
 import types
@@ -139,6 +140,61 @@ class AccountTests(unittest.TestCase):
         # To a device without a connection nothing is on its way.
         self.account.connected.clear()
         self.assertFalse(self.account.may_lack_line(entry))
+
+    # MARK: Names
+
+    def rows(self, *received):
+        """Rows of the ledger for ids that nobody chose, with seconds from now and states."""
+        self.account.device_ids = [None] * DEVICE + ["d"]
+        self.account.clock_offset = 0
+        for place, (seconds, state) in enumerate(received):
+            time = datetime.datetime.fromtimestamp(self.start + seconds, datetime.timezone.utc).isoformat()
+            yield str(place), {"topic": self.account.topic, "device": "d", "state": state, "time": time}
+
+    def send_at(self, seconds, outcome="accepted", is_stored=True):
+        self.now = self.start + seconds
+        number = self.account.send(DEVICE, is_stored, has_id=False)
+        self.account.answer(number, outcome)
+        return self.account.entries[number]
+
+    def test_ids_go_to_what_was_sent_before_they_were_received(self):
+        self.start = self.now
+        # Each is received only after the next was sent.
+        entries = [self.send_at(place) for place in range(5)]
+        self.account.ends(self.rows(*((place + 1.2, "Discarded - Replaced") for place in range(5))))
+        self.assertEqual([entry.id for entry in entries], ["0", "1", "2", "3", "4"])
+        self.assertEqual(self.account.violations, [])
+
+    def test_what_did_not_reach_the_service_or_lost_its_line_has_no_id(self):
+        self.start = self.now
+        entries = [self.send_at(0), self.send_at(1, "unknown"), self.send_at(2, "unknown"), self.send_at(3),
+                   self.send_at(3.5, is_stored=False), self.send_at(20), self.send_at(50)]
+        self.account.losses.append((self.start + 21, self.start + 22))
+        self.account.ends(self.rows(
+            (0.1, "Discarded - Replaced"), (2.4, "Discarded - Replaced"), (3.6, "Discarded - Replaced"),
+            (3.7, "Discarded - Not Stored"), (50.1, "Discarded - Replaced")))
+        self.assertEqual([entry.id for entry in entries], ["0", None, "1", "2", "3", None, "4"])
+        self.assertEqual(self.account.violations, [])
+
+    def test_what_waited_on_its_way_is_received_after_what_was_sent_later(self):
+        self.start = self.now
+        waited, overtook = self.send_at(0, is_stored=False), self.send_at(2)
+        self.account.ends(self.rows((2.1, "Discarded - Replaced"), (4, "Discarded - Not Stored")))
+        self.assertEqual([waited.id, overtook.id], ["1", "0"])
+
+    def test_what_a_frozen_node_could_not_store_has_no_other_end(self):
+        self.start = self.now
+        stored = self.send_at(0)
+        self.account.ends(self.rows((0.1, "Discarded - Not Stored")))
+        self.assertEqual(stored.id, "0")
+        self.assertEqual(self.account.violations, [])
+
+    def test_an_id_that_nobody_sent_is_found(self):
+        self.start = self.now
+        self.send_at(0)
+        self.account.ends(self.rows((0.1, "Discarded - Replaced"), (0.2, "Discarded - Replaced")))
+        self.assertEqual(len(self.account.violations), 1)
+        self.assertIn("and nobody sent it", self.account.violations[0])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import math
 import time
 import uuid
 
+import cluster_names
+
 # After this many connections that end without an acknowledgement, the service may discard a notification.
 UNACKNOWLEDGED_ENDS = 10
 # The flag of what a device may have under another message id.
@@ -73,7 +75,7 @@ class Account:
         self.device_ids = []
         #: Devices below this number never have two pending notifications, so none of theirs may be replaced.
         self.alone = alone
-        self.entries = []
+        self.entries, self.entries_by_device = [], collections.defaultdict(list)
         self.violations = []
         self.events = 0
         self.accepted_times = []
@@ -110,8 +112,15 @@ class Account:
     def send(self, device, is_stored, has_id=True):
         number = len(self.entries)
         id = self.id(number) if has_id else None
-        self.entries.append(Entry(device, is_stored, self.next_event(), time.monotonic(), id=id))
+        entry = Entry(device, is_stored, self.next_event(), time.monotonic(), id=id)
+        self.entries.append(entry)
+        self.entries_by_device[device].append(entry)
         return number
+
+    def sent_now(self, number):
+        """It waited, and is sent only now."""
+        entry = self.entries[number]
+        entry.sent, entry.sent_time = self.next_event(), time.monotonic()
 
     def answer(self, number, outcome):
         entry = self.entries[number]
@@ -246,27 +255,23 @@ class Account:
         return ends
 
     def identify(self, ends, rows):
-        """Gives each id that no provider chose, and no device told, to the notification of its device that was sent
-        when the id was received; an id whose line of that is lost, when it ended."""
+        """Gives each id that no provider chose, and no device told, to a notification of its device, by when the id was
+        received; an id whose line of that is lost, by when it ended."""
         known = {entry.id for entry in self.entries}
-        nameless = collections.defaultdict(list)
-        for entry in self.entries:
-            if entry.id is None and entry.outcome != "refused":
-                nameless[self.device_ids[entry.device]].append(entry)
+        ids = collections.defaultdict(list)
         for id, row in rows.items():
-            if id in known:
-                continue
-            received = self.monotonic(self.received.get(id, row["time"]))
-            entries = [entry for entry in nameless[row["device"]]
-                       if entry.is_stored == (ends[id] != ["Discarded - Not Stored"])]
-            # It may have waited in the sender's socket, as one without an answer does for long.
-            entry = min(entries, default=None, key=lambda entry: abs(entry.sent_time - received)
-                        + (0 if entry.outcome == "accepted" else 5))
-            if entry is None:
-                self.violate(f"{id} of the device {row['device']} is {ends[id]}, and nobody sent it")
-                continue
-            entry.id = id
-            nameless[row["device"]].remove(entry)
+            if id not in known:
+                received = self.monotonic(self.received.get(id, row["time"]))
+                ids[row["device"]].append((received, id, ends[id]))
+        places = {device: place for place, device in enumerate(self.device_ids)}
+        for device, found in ids.items():
+            nameless = [entry for entry in self.entries_by_device[places.get(device)]
+                        if entry.id is None and entry.outcome != "refused"]
+            for id, entry in cluster_names.assign(found, nameless, self.may_lack_line):
+                if entry is None:
+                    self.violate(f"{id} of the device {device} is {ends[id]}, and nobody sent it")
+                else:
+                    entry.id = id
 
     def monotonic(self, text):
         """A time of the ledger or the webhook by this process's clock."""
@@ -314,9 +319,8 @@ class Account:
     def replaced_time(self, entry):
         """When a newer notification must have taken the place of one that waited. One that was answered later may have
         been decided before; what must not be stored replaces nothing."""
-        return min((one.answered_time for one in self.entries
-                    if one.device == entry.device and one.is_stored and one.outcome == "accepted"
-                    and one.sent > entry.answered), default=math.inf)
+        return min((one.answered_time for one in self.entries_by_device[entry.device]
+                    if one.is_stored and one.outcome == "accepted" and one.sent > entry.answered), default=math.inf)
 
     def totals(self):
         entries = self.entries
