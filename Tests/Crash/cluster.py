@@ -34,7 +34,7 @@ from cluster_channels import Channels
 from cluster_devices import ALONE, BUSY
 from cluster_jobs import GROUP, tag
 from cluster_load import Load
-from cluster_nodes import ROOT, TOPIC, Cluster, Violation, free_ports, until
+from cluster_nodes import PATIENCE, ROOT, TOPIC, Cluster, Violation, free_ports, until
 from cluster_relay import RelayedSender
 from cluster_watch import Commands, Receiver
 
@@ -189,8 +189,8 @@ class Run:
         end = time.monotonic()
         while not self.account.accepted_times or self.account.accepted_times[-1] < end:
             await load.pause(0.02)
-            if time.monotonic() > end + 30:
-                raise Violation(f"nothing was accepted within 30 s after \"{kind}\"")
+            if time.monotonic() > end + PATIENCE:
+                raise Violation(f"nothing was accepted within {PATIENCE} s after \"{kind}\": {load.standing()}")
         end = self.account.accepted_times[-1]
         self.history.append((kind, begin, end))
         say(f"  {number + 1:3} {kind}: {self.interruption(begin, end):.2f} s without an accepted push; "

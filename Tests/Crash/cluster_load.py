@@ -149,6 +149,8 @@ class Load:
         self.parts = [*self.legacy, self.jobs, self.channels, relay]
         self.last = {}
         self.tasks = []
+        #: The longest time by which this process ran too late.
+        self.lag = 0
 
     async def start(self):
         """Returns once each device has its tokens and subscriptions."""
@@ -164,10 +166,20 @@ class Load:
 
     async def pause(self, seconds):
         """Raises what ended a part of the load."""
+        begin = time.monotonic()
         await asyncio.sleep(seconds)
+        self.lag = max(self.lag, time.monotonic() - begin - seconds)
         for task in self.tasks:
             if task.done() and not task.cancelled():
                 task.result()
+
+    def standing(self):
+        """What tells a service that does nothing from a machine that is too slow for this process."""
+        connected = sum(device.is_connected for device in self.devices)
+        errors = {what: count for (phase, what), count in self.account.errors.items() if phase == self.account.phase}
+        return (f"{connected} devices and {sum(one.writer is not None for one in self.providers)} providers are "
+                f"connected, {sum(len(one.open) for one in self.providers)} pushes are open, {errors}, this process "
+                f"was late by up to {self.lag:.1f} s")
 
     async def send(self):
         begin, count = time.monotonic(), 0
