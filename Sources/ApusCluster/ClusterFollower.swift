@@ -124,8 +124,11 @@ package final class ClusterFollower: Sendable {
       return
     }
     let shared = SharedFiles(directory, member)
-    if orders.filesVersion != shared.version, let now = try connection.directory() {
-      try directory.locked { try shared.pull(connection, now) }
+    if orders.filesVersion != shared.version {
+      // What was read before the lock may be older than what this node has written meanwhile.
+      try directory.locked {
+        if let now = try connection.directory() { try shared.pull(connection, now) }
+      }
     }
     noteProgress(orders.progress, after: seen)
     state.notify { $0.orders = orders }
