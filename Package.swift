@@ -251,7 +251,7 @@ let package = Package(
       ["ApusStore", "ApusModel", "ApusRandom", "ApusWire", "DiskFaults", "PostgresServer"]),
     .testTarget(
       name: "BenchmarkTests", dependencies: ["UnittestRunner"],
-      exclude: ["tools_tests.py", "runner_tests.py"], swiftSettings: common),
+      exclude: ["tools_tests.py", "runner_tests.py", "account_tests.py"], swiftSettings: common),
     .testTarget(
       name: "ConsoleTests", dependencies: ["ApusConsole", "apus", "UnittestRunner"],
       exclude: ["Browser"], swiftSettings: common),

@@ -114,6 +114,7 @@ package final class ClusterFollower: Sendable {
       try database ?? directory.clusterDatabase(node: member.node.text, purpose: "follower")
     database = connection
     let role = state.withLock { $0.role }
+    let seen = directory.seenProgress
     guard
       let orders = try connection.sign(
         member.node.text, role, version: program, link: link)
@@ -127,18 +128,21 @@ package final class ClusterFollower: Sendable {
       return
     }
     let shared = SharedFiles(directory, member)
-    if orders.filesVersion != shared.version, let now = try connection.directory() {
-      try directory.locked { try shared.pull(connection, now) }
+    if orders.filesVersion != shared.version {
+      // What was read before the lock may be older than what this node has written meanwhile.
+      try directory.locked {
+        if let now = try connection.directory() { try shared.pull(connection, now) }
+      }
     }
-    noteProgress(orders.progress)
+    noteProgress(orders.progress, after: seen)
     let nodes = try connection.nodes()
     state.notify { ($0.orders, $0.nodes) = (orders, nodes) }
     onOrders(orders)
   }
 
   /// Says once that the database went back in time: the store refuses it, whichever node opens it.
-  private func noteProgress(_ progress: DatabaseProgress) {
-    let isBack = !directory.note(progress)
+  private func noteProgress(_ progress: DatabaseProgress, after seen: DatabaseProgress?) {
+    let isBack = !directory.note(progress, after: seen)
     let isNew = state.notify { state in
       defer { state.isBack = isBack }
       return isBack && !state.isBack

@@ -28,8 +28,9 @@ public final class Notification: @unchecked Sendable {
   public var isBackground = false
   /// Whether it was read from the store or sent before on another connection.
   public var isFromStorage = false
-  /// Whether the device may have it already under another message id, because the service was killed while it sent the
-  /// notification to many devices. The device recognises it by its id.
+  /// Whether the device may have it already under another message id: because the service was killed while it sent the
+  /// notification to many devices, or because an edge sent it to a node whose verdict did not come. The device
+  /// recognises it by its id.
   public var mayBeRepeated = false
   /// Its slot among those of its app in the device's mailbox; meaningful once storing it has begun.
   public var slotIndex: UInt8 = 0

@@ -128,7 +128,7 @@ package final class WebhookService: Sendable {
         if found != stamp, reload() { stamp = found }
         if state.withLock({ !$0.hooks.isEmpty }) { everySecond(sink) }
       }
-      flush()
+      flush(isLast: isStopping)
       if isStopping { return finish() }
       let pause = state.withLock { $0.hooks.isEmpty } ? nextSecond : now + Self.flushMilliseconds
       state.wait { state in
@@ -206,12 +206,13 @@ package final class WebhookService: Sendable {
     try EventQueue(folder: directory.webhookFolder, limitBytes: limitBytes, first: firstEvent)
   }
 
-  /// Writes what was reported.
-  private func flush() {
+  /// Writes what was reported. A gap alone, after events that could not be written, only at the end.
+  private func flush(isLast: Bool) {
     do { try settleDoubt() } catch { return }
     guard state.withLock({ $0.queue != nil }) else { return }
     let (events, dropped) = sink.take()
-    guard !events.isEmpty || dropped > 0 else { return }
+    let hasGap = isLast && state.withLock { $0.unwritten > 0 }
+    guard !events.isEmpty || dropped > 0 || hasGap else { return }
     let now = EventLoop.wallClockMilliseconds()
     let failure = state.notify { state -> String? in
       state.unwritten += dropped
@@ -263,7 +264,10 @@ package final class WebhookService: Sendable {
 
   private func finish() {
     for number in state.withLock({ Array($0.hooks.keys) }) { savePosition(of: number) }
-    try? directory.sharing { try DurableFile.remove(runningFile) }
+    // If events are missing that no gap tells of, the next start must.
+    if state.withLock({ $0.queue != nil && $0.doubt == nil && $0.unwritten == 0 }) {
+      try? directory.sharing { try DurableFile.remove(runningFile) }
+    }
     state.notify { $0.isStopped = true }
   }
 

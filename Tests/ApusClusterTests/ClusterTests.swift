@@ -144,6 +144,19 @@ struct ClusterTests {
     #expect("\(try #require(error))".contains("(it is at 0.6, and was at 0.7)"))
   }
 
+  @Test("What the store notes while the database is asked makes no older answer a step back")
+  func olderAnswer() throws {
+    let nodes = try Nodes()
+    func progress(_ group: Int64) -> DatabaseProgress { DatabaseProgress(era: 0, group: group) }
+    #expect(nodes.b.note(progress(7), after: nodes.b.seenProgress))
+    // Asked when the database was at 5, and answered late.
+    #expect(nodes.b.note(progress(6), after: progress(5)))
+    #expect(nodes.b.seenProgress == progress(7))
+    #expect(!nodes.b.note(progress(6), after: nodes.b.seenProgress))
+    #expect(nodes.b.note(progress(8), after: nodes.b.seenProgress))
+    #expect(nodes.b.seenProgress == progress(8))
+  }
+
   @Test("A follower updates its node within a second, and learns that it drains or was removed")
   func follower() async throws {
     let nodes = try Nodes()

@@ -110,7 +110,28 @@ struct EdgeTests {
     #expect(Set(first.map { $0[0x40] }) == Set(second.map { $0[0x40] }))
     store.releaseCommits()
     try expect(200, to: streams)
+    // The device recognises those that it has had by the flag, which is also on what it gets from the store.
+    #expect(first.allSatisfy { $0[7] == [0] })
+    #expect(second.allSatisfy { $0[7] == [Self.mayBeRepeated] })
+    let again = try service.connect(device.device)
+    try again.filter([(2, TestDirectory.topic)])
+    let stored = try again.notification()
+    #expect(stored[7] == [Self.mayBeRepeated | Self.fromStorage | Self.isLast])
+    #expect(stored[0x40] == second.last?[0x40])
+    try again.acknowledge(stored)
+    // The edge uses the same notifications again for other pushes.
+    let more = try begin(20)
+    for _ in more {
+      let notification = try again.notification()
+      #expect(notification[7] == [0])
+      try again.acknowledge(notification)
+    }
+    try expect(200, to: more)
   }
+
+  private static let fromStorage: UInt8 = 1
+  private static let isLast: UInt8 = 2
+  private static let mayBeRepeated: UInt8 = 4
 
   @Test("When another node decides, the connections to the one before end")
   func otherNode() throws {

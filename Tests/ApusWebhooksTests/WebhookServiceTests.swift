@@ -5,6 +5,7 @@ import ApusTesting
 import ApusTrust
 import ApusWire
 import Foundation
+import Synchronization
 import Testing
 
 @testable import ApusWebhooks
@@ -27,10 +28,12 @@ struct WebhookServiceTests {
     Webhook(name: name, url: receiver.url, events: events, secrets: secrets)
   }
 
-  private func start(megabytes: Int = 1) -> WebhookService {
+  private func start(
+    megabytes: Int = 1, said: @escaping @Sendable (String) -> Void = { _ in }
+  ) -> WebhookService {
     let service = WebhookService(
       data, sink: sink, megabytes: megabytes, firstEvent: 1,
-      log: Log(minimumLevel: .error, sink: { _ in })
+      log: Log(minimumLevel: .error, sink: said)
     ) { _ in }
     service.start()
     return service
@@ -180,6 +183,61 @@ struct WebhookServiceTests {
     let event = try #require(requests.first?.events.first)
     #expect(event["event"]?.string == "gap")
     #expect(event["reason"]?.string?.contains("did not shut down") == true)
+  }
+
+  @Test("A start that cannot open the queue leaves it to the next one to tell of a kill")
+  func killedBeforeFailedStart() throws {
+    let complaints = Atomic(0)
+    try data.add(hook())
+    try Files.makeDirectory(data.webhookFolder)
+    try data.save(WebhookState(position: 1), of: "one")
+    let running = "\(data.webhookFolder)/running"
+    _ = try DurableFile.create([], at: running)
+    // In place of a file.
+    let folder = "\(data.webhookFolder)/events-1.jsonl"
+    try Files.makeDirectory(folder)
+    let service = start { _ in complaints.add(1, ordering: .relaxed) }
+    #expect(waitUntil { complaints.load(ordering: .relaxed) > 0 })
+    service.stop()
+    #expect(Files.exists(running))
+    try FileManager.default.removeItem(atPath: folder)
+    let again = start()
+    let requests = receiver.wait { !$0.isEmpty }
+    again.stop()
+    #expect(requests.first?.events.first?["event"]?.string == "gap")
+  }
+
+  @Test(
+    "Events that could not be written are told as a gap, at the latest by the next start",
+    arguments: [true, false])
+  func unwritten(isWritableAtTheEnd: Bool) throws {
+    let complaints = Atomic(0)
+    try data.add(hook())
+    let service = start { _ in complaints.add(1, ordering: .relaxed) }
+    #expect(waitUntil { sink.wants(.deviceConnected) })
+    // Fills a file of the queue, so that the next event needs another one.
+    sink.report(
+      .deviceConnected, milliseconds: 0,
+      [.number("number", 0), .text("text", String(repeating: "x", count: 200_000))])
+    _ = receiver.wait { numbers($0) == [0] }
+    let away = "\(data.webhookFolder).away"
+    try FileManager.default.moveItem(atPath: data.webhookFolder, toPath: away)
+    report(1..<4)
+    #expect(waitUntil { complaints.load(ordering: .relaxed) > 0 })
+    if isWritableAtTheEnd {
+      try FileManager.default.moveItem(atPath: away, toPath: data.webhookFolder)
+      service.stop()
+    } else {
+      service.stop()
+      try FileManager.default.moveItem(atPath: away, toPath: data.webhookFolder)
+    }
+    let again = start()
+    let requests = receiver.wait { $0.flatMap(\.events).contains { $0["event"]?.string == "gap" } }
+    again.stop()
+    #expect(numbers(requests) == [0])
+    let gap = try #require(requests.last?.events.last)
+    #expect(gap["event"]?.string == "gap")
+    #expect(gap["missed"]?.integer == (isWritableAtTheEnd ? 3 : nil))
   }
 
   @Test("A queue that is full drops the oldest events, and tells how many")

@@ -98,6 +98,22 @@ struct LinkTests {
     #expect(encoded == Self.frame)
   }
 
+  @Test("Each flag of a notification means one thing, and a reused notification keeps none")
+  func flags() {
+    let notification = Notification()
+    for flags in [UInt8(7), 1, 2, 4, 0] {
+      var frame = Self.frame
+      frame[106] = flags
+      #expect(LinkedNotification.decode(frame.span, into: notification) == 258)
+      #expect(notification.isBackground == (flags & 1 != 0))
+      #expect(notification.interface == (flags & 2 != 0 ? .binary : .http2))
+      #expect(notification.mayBeRepeated == (flags & 4 != 0))
+      var encoded: [UInt8] = []
+      LinkedNotification.encode(notification, number: 258, to: &encoded)
+      #expect(encoded == frame)
+    }
+  }
+
   @Test("A damaged notification is refused, whichever byte is damaged and wherever it ends")
   func damaged() {
     for count in 0..<Self.frame.count - 2 {

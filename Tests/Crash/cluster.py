@@ -34,7 +34,7 @@ from cluster_channels import Channels
 from cluster_devices import ALONE, BUSY
 from cluster_jobs import GROUP, tag
 from cluster_load import Load
-from cluster_nodes import ROOT, TOPIC, Cluster, Violation, free_ports, until
+from cluster_nodes import PATIENCE, ROOT, TOPIC, Cluster, Violation, free_ports, until
 from cluster_relay import RelayedSender
 from cluster_watch import Commands, Receiver
 
@@ -117,10 +117,11 @@ class Faults:
 
 class Run:
     def __init__(self, options, folder):
-        self.options, self.folder = options, folder
+        self.options, self.folder, self.begin = options, folder, time.monotonic()
         self.chance = random.Random(options.seed)
         self.account = Account(options.seed, TOPIC, ALONE)
         self.has_links = self.chance.random() < 0.5 if options.links is None else options.links == "on"
+        self.account.has_links = self.has_links
         say(f"  links between nodes: {'on' if self.has_links else 'off'}")
         self.cluster = Cluster(folder, options.bin, self.has_links)
         self.faults = Faults(self.cluster, self.account, self.chance)
@@ -157,6 +158,7 @@ class Run:
         self.load = load
         load.jobs.account.device_ids = self.account.device_ids
         await load.start()
+        say(f"  three nodes have all devices after {time.monotonic() - self.begin:.1f} s")
         commands = Commands(self.cluster, self.chance.getrandbits(32))
         changing = asyncio.create_task(commands.run())
         for number in range(self.options.faults):
@@ -166,12 +168,12 @@ class Run:
         begin = time.monotonic()
         commands.is_ending = True
         await changing
-        last = await load.finish()
+        longest = await load.finish()
         finished = time.monotonic()
         await load.gather(GATHERING)
         gathered = time.monotonic()
         await self.judge(commands)
-        say(f"  all came to an end after {finished - begin:.1f} s, last {last}; devices had everything "
+        say(f"  all came to an end after {finished - begin:.1f} s, longest {longest}; devices had everything "
             f"{gathered - finished:.1f} s later, and it was judged in {time.monotonic() - gathered:.1f} s")
         await load.stop()
 
@@ -187,8 +189,8 @@ class Run:
         end = time.monotonic()
         while not self.account.accepted_times or self.account.accepted_times[-1] < end:
             await load.pause(0.02)
-            if time.monotonic() > end + 30:
-                raise Violation(f"nothing was accepted within 30 s after \"{kind}\"")
+            if time.monotonic() > end + PATIENCE:
+                raise Violation(f"nothing was accepted within {PATIENCE} s after \"{kind}\": {load.standing()}")
         end = self.account.accepted_times[-1]
         self.history.append((kind, begin, end))
         say(f"  {number + 1:3} {kind}: {self.interruption(begin, end):.2f} s without an accepted push; "
@@ -210,8 +212,6 @@ class Run:
         await asyncio.to_thread(self.load.jobs.judge)
         self.channels.judge()
         for account in self.load.accounts.values():
-            account.losses, account.frozen = self.account.losses, self.account.frozen
-            account.has_links = self.has_links
             account.close(lines, counts)
         await asyncio.to_thread(commands.judge, self.account)
         self.receiver.judge(self.load.accounts.values())
@@ -232,7 +232,7 @@ class Run:
         for part in self.load.parts:
             totals |= part.totals()
         return {
-            "seed": self.options.seed, "faults": len(self.history),
+            "seed": self.options.seed, "faults": len(self.history), "seconds": round(time.monotonic() - self.begin),
             "interruption_seconds": {kind: seconds(times[kind]) for kind in sorted(times)},
             "provider_errors": errors, **self.account.totals(), **totals, **self.commands.totals(),
             **self.receiver.totals(),

@@ -13,8 +13,12 @@ import math
 import time
 import uuid
 
+import cluster_names
+
 # After this many connections that end without an acknowledgement, the service may discard a notification.
 UNACKNOWLEDGED_ENDS = 10
+# The flag of what a device may have under another message id.
+MAY_BE_REPEATED = 0x04
 # What a node does in these seconds before it is lost may be missing in the ledger, and in this one after it: it is lost
 # a moment before or after that is noted here.
 LOST_BEFORE, LOST_AFTER = 2.5, 1.0
@@ -55,8 +59,9 @@ class Entry:
     taken: int = 0
     taken_time: float = math.inf
     declines: int = 0
-    #: Message id and time of its acceptance, which all its deliveries have.
-    key: tuple | None = None
+    #: The connection on which it came last, by message id and time of acceptance. All its deliveries have the same,
+    #: unless it was sent to the service again.
+    keys: dict = dataclasses.field(default_factory=dict)
     connection: int = -1
 
 
@@ -70,7 +75,7 @@ class Account:
         self.device_ids = []
         #: Devices below this number never have two pending notifications, so none of theirs may be replaced.
         self.alone = alone
-        self.entries = []
+        self.entries, self.entries_by_device = [], collections.defaultdict(list)
         self.violations = []
         self.events = 0
         self.accepted_times = []
@@ -86,8 +91,8 @@ class Account:
         self.frozen, self.losses = [], []
         #: Whether nodes accept pushes for each other.
         self.has_links = False
-        #: When each connection ended, and those of each device.
-        self.disconnected, self.device_disconnected = {}, collections.defaultdict(list)
+        #: When each connection ended, and begin and end of those of each device.
+        self.disconnected, self.connected = {}, collections.defaultdict(list)
 
     def next_event(self):
         self.events += 1
@@ -107,8 +112,15 @@ class Account:
     def send(self, device, is_stored, has_id=True):
         number = len(self.entries)
         id = self.id(number) if has_id else None
-        self.entries.append(Entry(device, is_stored, self.next_event(), time.monotonic(), id=id))
+        entry = Entry(device, is_stored, self.next_event(), time.monotonic(), id=id)
+        self.entries.append(entry)
+        self.entries_by_device[device].append(entry)
         return number
+
+    def sent_now(self, number):
+        """It waited, and is sent only now."""
+        entry = self.entries[number]
+        entry.sent, entry.sent_time = self.next_event(), time.monotonic()
 
     def answer(self, number, outcome):
         entry = self.entries[number]
@@ -122,11 +134,11 @@ class Account:
 
     # MARK: Devices
 
-    def arrive(self, content, device, key, id, connection, connected, is_taken):
-        """Records that a device got something on its connection with a number, which it has since the time given."""
-        number = self.find(content, device)
+    def arrive(self, device, message, connection, connected, is_taken):
+        """Records that a device got a message on its connection with a number, which it has since the time given."""
+        number = self.find(message.payload, device)
         if number is None:
-            return self.violate(f"device {device} got a payload that was never sent: {content!r}")
+            return self.violate(f"device {device} got a payload that was never sent: {message.payload!r}")
         entry = self.entries[number]
         if entry.device != device:
             self.violate(f"{number} arrived at device {device}: {entry}")
@@ -134,27 +146,41 @@ class Account:
             self.violate(f"{number} was refused and arrived: {entry}")
         if not entry.is_stored:
             self.check_life(number, entry, connected)
-        if not self.is_same(entry, key, id):
-            self.violate(f"{number} arrived as {key} and {id}: {entry}")
-        if entry.connection == connection:
-            self.violate(f"{number} arrived twice on one connection: {entry}")
+        self.compare_key(number, entry, message, connection)
         entry.last_seen = self.next_event()
         entry.first_seen = min(entry.first_seen, entry.last_seen)
         entry.seen += 1
-        entry.id, entry.key, entry.connection = id, key, connection
         if is_taken:
             self.take(number)
         else:
             entry.declines += 1
         return number
 
+    def compare_key(self, number, entry, message, connection):
+        """What comes again under another message id must say so: devices recognise it by that and its `apns-id`."""
+        key = message.message_id, message.sent_nanoseconds
+        if entry.id not in (None, message.id):
+            self.violate(f"{number} arrived with the id {message.id}: {entry}")
+        if entry.keys.get(key) == connection:
+            self.violate(f"{number} arrived twice on one connection as {key}: {entry}")
+        if entry.keys and key not in entry.keys:
+            if not message.storage_flags & MAY_BE_REPEATED:
+                self.violate(f"{number} arrived as {key} too, and is not marked: {entry}")
+            if not self.may_be_sent_again(entry):
+                self.violate(f"{number} arrived as {key} too, and no link had ended: {entry}")
+        entry.id, entry.connection = message.id, connection
+        entry.keys[key] = connection
+
+    def may_be_sent_again(self, entry):
+        """Whether the node that serves was lost while the notification was with another one that had sent it there. A
+        node that drains says what it has decided."""
+        return self.has_links and any(
+            entry.sent_time < last and first < entry.answered_time for first, last in [*self.losses, *self.frozen])
+
     def find(self, content, device):
         """The number of what a device got; None if nobody sent it."""
         number = number_in(content)
         return number if number is not None and number < len(self.entries) and payload(number) == content else None
-
-    def is_same(self, entry, key, id):
-        return entry.id in (None, id) and entry.key in (None, key)
 
     def check_life(self, number, entry, connected):
         """What must not be stored does not survive its node. A frozen one can still have it afterwards."""
@@ -172,14 +198,16 @@ class Account:
     def taken_count(self):
         return sum(entry.taken for entry in self.entries)
 
-    def disconnect(self, device, connection):
+    def disconnect(self, device, connection, connected):
         self.disconnected[connection] = time.monotonic()
-        self.device_disconnected[device].append(time.monotonic())
+        self.connected[device].append((connected, time.monotonic()))
 
     # MARK: The balance
 
     def decided(self, entry):
-        """An event by which the service must have decided about it, if it did at all."""
+        """An event by which the service must have decided about it, if it did at all, also for the last time."""
+        if self.may_be_sent_again(entry):
+            return entry.answered if entry.outcome == "accepted" else entry.last_seen
         return min(entry.answered if entry.outcome == "accepted" else math.inf, entry.first_seen)
 
     def missing(self):
@@ -227,27 +255,23 @@ class Account:
         return ends
 
     def identify(self, ends, rows):
-        """Gives each id that no provider chose, and no device told, to the notification of its device that was sent
-        when the id was received; an id whose line of that is lost, when it ended."""
+        """Gives each id that no provider chose, and no device told, to a notification of its device, by when the id was
+        received; an id whose line of that is lost, by when it ended."""
         known = {entry.id for entry in self.entries}
-        nameless = collections.defaultdict(list)
-        for entry in self.entries:
-            if entry.id is None and entry.outcome != "refused":
-                nameless[self.device_ids[entry.device]].append(entry)
+        ids = collections.defaultdict(list)
         for id, row in rows.items():
-            if id in known:
-                continue
-            received = self.monotonic(self.received.get(id, row["time"]))
-            entries = [entry for entry in nameless[row["device"]]
-                       if entry.is_stored == (ends[id] != ["Discarded - Not Stored"])]
-            # It may have waited in the sender's socket, as one without an answer does for long.
-            entry = min(entries, default=None, key=lambda entry: abs(entry.sent_time - received)
-                        + (0 if entry.outcome == "accepted" else 5))
-            if entry is None:
-                self.violate(f"{id} of the device {row['device']} is {ends[id]}, and nobody sent it")
-                continue
-            entry.id = id
-            nameless[row["device"]].remove(entry)
+            if id not in known:
+                received = self.monotonic(self.received.get(id, row["time"]))
+                ids[row["device"]].append((received, id, ends[id]))
+        places = {device: place for place, device in enumerate(self.device_ids)}
+        for device, found in ids.items():
+            nameless = [entry for entry in self.entries_by_device[places.get(device)]
+                        if entry.id is None and entry.outcome != "refused"]
+            for id, entry in cluster_names.assign(found, nameless, self.may_lack_line):
+                if entry is None:
+                    self.violate(f"{id} of the device {device} is {ends[id]}, and nobody sent it")
+                else:
+                    entry.id = id
 
     def monotonic(self, text):
         """A time of the ledger or the webhook by this process's clock."""
@@ -281,18 +305,22 @@ class Account:
             entry.sent_time < last and first < entry.answered_time + LOST_BEFORE for first, last in self.losses)
 
     def may_lack_line(self, entry):
-        """Whether a node was lost while it could have the line of the notification's end in its own journal. When a
-        notification was replaced is not known, only that a newer one was sent by then."""
+        """Whether a node was lost while it could have the line of the notification's end in its own journal."""
         begin = entry.sent_time if entry.taken_time == math.inf else entry.taken_time
         end = entry.answered_time if begin == entry.sent_time and entry.answered_time < math.inf else begin
         if entry.is_stored and entry.taken_time == math.inf:
-            end = next((one.answered_time for one in self.entries if one.device == entry.device and one.taken
-                        and self.decided(one) > entry.sent and one.answered_time < math.inf), math.inf)
-        # What a device does not acknowledge, or has no room for, ends with its connection.
+            end = self.replaced_time(entry)
+        # What a device does not acknowledge, has no room for, or does not read any more, ends with its connection.
         end = max(end, self.disconnected.get(entry.connection, 0))
-        if not entry.is_stored and not entry.seen:
-            end = max(end, next((one for one in self.device_disconnected[entry.device] if one > begin), math.inf))
+        if not entry.seen:
+            end = max([end, *(last for first, last in self.connected[entry.device] if first - 1 < end < last + 1)])
         return any(begin - LOST_AFTER < last and first < end + LOST_BEFORE for first, last in self.losses)
+
+    def replaced_time(self, entry):
+        """When a newer notification must have taken the place of one that waited. One that was answered later may have
+        been decided before; what must not be stored replaces nothing."""
+        return min((one.answered_time for one in self.entries_by_device[entry.device]
+                    if one.is_stored and one.outcome == "accepted" and one.sent > entry.answered), default=math.inf)
 
     def totals(self):
         entries = self.entries
@@ -302,6 +330,7 @@ class Account:
             "sent": len(entries), "accepted": len(accepted), "delivered": sum(entry.taken > 0 for entry in accepted),
             "replaced": sum(entry.is_stored and not entry.taken for entry in accepted),
             "not_stored": sum(not entry.is_stored and not entry.taken for entry in accepted),
+            "with_two_message_ids": sum(len(entry.keys) > 1 for entry in entries),
             "redelivered": sum(max(0, entry.seen - 1) for entry in entries),
             "refused": sum(entry.outcome == "refused" for entry in entries), "unanswered": len(unknown),
             "unanswered_delivered": sum(entry.seen > 0 for entry in unknown),

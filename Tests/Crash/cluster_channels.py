@@ -42,9 +42,11 @@ class Channels:
         #: The newest that a device got on a connection, and the newest that it acknowledged.
         self.newest, self.taken = collections.defaultdict(int), collections.defaultdict(lambda: -1)
         self.events = self.taken_count = self.repeated = 0
+        #: What each channel waits for.
+        self.waits = {}
 
     def __str__(self):
-        return "the channels"
+        return f"the channels, which wait for {', '.join(sorted(self.waits.values())) or 'nothing'}"
 
     def make(self, node, device_count):
         for _ in range(CALM + HASTY):
@@ -62,18 +64,20 @@ class Channels:
         await asyncio.gather(*(self.publish_all(load, channel) for channel in self.ids))
 
     async def publish_all(self, load, channel):
-        is_calm = channel in self.ids[:CALM]
+        is_calm, is_seen = channel in self.ids[:CALM], True
         while not self.is_ending:
             await asyncio.sleep(self.random.uniform(*PAUSE))
             is_stored = is_calm or self.random.random() < 0.875
             number = await self.publish(load, channel, is_stored)
             if is_calm and self.broadcasts[number].outcome == "accepted":
-                await self.until_seen(number)
-        # The last one is known to be accepted and kept.
-        while self.broadcasts[await self.publish(load, channel, True)].outcome != "accepted":
+                is_seen = await self.until_seen(number)
+        # The last one is known to be accepted and kept. It may be one for which devices are waited for: they get it
+        # when they acknowledge what came before.
+        while is_seen and self.broadcasts[await self.publish(load, channel, True)].outcome != "accepted":
             pass
 
     async def publish(self, load, channel, is_stored):
+        self.waits[channel] = "a provider"
         begin = time.monotonic()
         while (provider := load.ready_provider()) is None:
             await asyncio.sleep(0.05)
@@ -84,8 +88,10 @@ class Channels:
         provider.request(
             f"/4/broadcasts/apps/{TOPIC}", LIFETIME if is_stored else 0, body(number),
             functools.partial(self.answer, number), {"apns-channel-id": channel, "apns-push-type": "liveactivity"})
+        self.waits[channel] = f"an answer to {number}"
         while self.broadcasts[number].outcome is None:
             await asyncio.sleep(0.01)
+        del self.waits[channel]
         return number
 
     def answer(self, number, outcome, reason=None):
@@ -96,12 +102,17 @@ class Channels:
             self.account.violate(f"the broadcast {number} was refused, {reason}: {broadcast}")
 
     async def until_seen(self, number):
+        """False if the load ends before."""
         broadcast = self.broadcasts[number]
         begin = time.monotonic()
         while missing := self.subscribers[broadcast.channel] - set(broadcast.seen):
+            if self.is_ending:
+                return False
             await asyncio.sleep(0.02)
             if time.monotonic() > begin + PATIENCE:
-                return self.account.violate(f"the broadcast {number} did not reach {missing}: {broadcast}")
+                self.account.violate(f"the broadcast {number} did not reach {missing}: {broadcast}")
+                break
+        return True
 
     # MARK: Devices
 

@@ -39,6 +39,8 @@ class Device:
         self.subscriptions = {Subscription(LIVE, channel) for channel in load.channels.of(number)}
         self.is_subscribed = False
         self.is_connected = False
+        #: Acknowledgements that are still to come.
+        self.late = set()
         #: Some devices acknowledge nothing before the end, and some late.
         self.manner = {ALONE: "silent", ALONE + 1: "late", ALONE + 2: "late"}.get(number, "prompt")
 
@@ -81,7 +83,9 @@ class Device:
         finally:
             if self.is_connected:
                 for account in self.load.accounts.values():
-                    account.disconnect(self.number, self.connection)
+                    account.disconnect(self.number, self.connection, self.connected)
+                # Nothing is acknowledged while it closes.
+                self.is_connected = False
             for task in tasks:
                 task.cancel()
             await connection.close()
@@ -148,8 +152,9 @@ class Device:
         if is_taken:
             await connection.send(acknowledgement)
         elif self.manner == "late" and taken is not None:
-            asyncio.get_running_loop().call_later(
-                self.random.uniform(0.01, 0.5), self.take_late, connection, self.connection, taken, acknowledgement)
+            late = asyncio.create_task(self.take_late(connection, self.connection, taken, acknowledgement))
+            self.late.add(late)
+            late.add_done_callback(self.late.discard)
 
     def note(self, message, is_taken):
         """Returns what to call when it is acknowledged later; None if it is not known."""
@@ -158,21 +163,16 @@ class Device:
         if message.token.hex() != (self.base.hex() if topic == GROUP else self.tokens.get(topic)):
             return self.account.violate(f"device {self.number} got what is for the token {message.token.hex()}")
         account = self.load.accounts[topic]
-        number = account.arrive(
-            message.payload, self.number, (message.message_id, message.sent_nanoseconds), message.id, self.connection,
-            self.connected, is_taken)
+        number = account.arrive(self.number, message, self.connection, self.connected, is_taken)
         return None if number is None else functools.partial(account.take, number)
 
     def note_channel(self, message, is_taken):
         return self.load.channels.arrive(
             self.number, channels.text(message.channel), message.payload, message.id, self.connection, is_taken)
 
-    def take_late(self, connection, place, taken, acknowledgement):
+    async def take_late(self, connection, place, taken, acknowledgement):
+        await asyncio.sleep(self.random.uniform(0.01, 0.5))
         if self.is_connected and self.connection == place:
             taken()
-            asyncio.create_task(self.send_late(connection, acknowledgement))
-
-    @staticmethod
-    async def send_late(connection, acknowledgement):
-        with contextlib.suppress(Ended):
-            await connection.send(acknowledgement)
+            with contextlib.suppress(Ended):
+                await connection.send(acknowledgement)

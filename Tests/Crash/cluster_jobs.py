@@ -41,8 +41,8 @@ class GroupAccount(Account):
         job = number_in(content)
         return self.places.get((job, device)) if job is not None and payload(job) == content else None
 
-    def is_same(self, entry, key, id):
-        return entry.id in (None, id)
+    def may_be_sent_again(self, entry):
+        return bool(self.losses or self.frozen)
 
     def decided(self, entry):
         """Whenever it came, it may have been accepted again, and have replaced another one."""

@@ -35,8 +35,8 @@ class LegacySender:
     confirmation; elsewhere with a checkpoint, a notification that the service rejects, and by that accepts what was
     sent before it.
 
-    Subclasses make frames, and learn of each one once whether it was accepted, discarded, named by a packet, or is in
-    doubt."""
+    Subclasses make frames, and learn when each one is written, and once whether it was accepted, discarded, named by a
+    packet, or is in doubt."""
 
     #: Seconds after the last confirmation for which packets may come.
     patience = 0
@@ -77,6 +77,8 @@ class LegacySender:
             if not self.is_ending:
                 new += [self.make_frame() for _ in range(RATE // 5 - len(new))]
             self.sent += new
+            for frame in new:
+                self.written(frame)
             writer.write(b"".join(frame.content for frame in new))
             await writer.drain()
         if not self.confirms:
@@ -137,7 +139,7 @@ class LegacySender:
         if status != SHUTDOWN and place < len(self.sent):
             again.append(self.named(self.sent[place], status))
             place += 1
-        again += map(self.discarded, self.sent[place:])
+        again += [self.discarded(frame, status) for frame in self.sent[place:]]
         self.again = [*filter(None, again), *self.again]
 
 
@@ -170,6 +172,10 @@ class LocalSender(LegacySender):
             number, self.load.devices[device].tokens[TOPIC], payload(number),
             int(time.time()) + LIFETIME if is_stored else 0))
 
+    def written(self, frame):
+        if frame.identifier < BAD_FIRST:
+            self.account.sent_now(frame.identifier)
+
     def accepted(self, frame):
         if frame.identifier > BAD_FIRST:
             return self.account.violate("a notification to a token of no device was accepted")
@@ -178,8 +184,13 @@ class LocalSender(LegacySender):
     def doubt(self, frame):
         return self.send_again(frame, "unknown")
 
-    def discarded(self, frame):
-        return self.send_again(frame, "refused")
+    def discarded(self, frame, status):
+        if frame.identifier > BAD_FIRST:
+            return frame
+        # Devices get it before the store fails, also those of a node that goes on after another one took over.
+        sent = self.account.entries[frame.identifier].sent_time
+        may_arrive = status == PROCESSING_ERROR or any(end > sent for _, end in self.account.frozen)
+        return self.send_again(frame, "unknown" if may_arrive else "refused")
 
     def named(self, frame, status):
         self.packets += 1

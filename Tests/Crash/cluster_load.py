@@ -1,6 +1,7 @@
 """The load of a fault run: providers and devices that go on whatever happens to the service."""
 
 import asyncio
+import collections
 import functools
 import json
 import random
@@ -139,6 +140,7 @@ class Load:
         self.jobs = Jobs(account, cluster, self.random.getrandbits(32))
         #: By topic: what comes to devices' own tokens.
         self.accounts = {one.topic: one for one in [account, self.jobs.account]}
+        self.jobs.account.losses, self.jobs.account.frozen = account.losses, account.frozen
         self.devices = [Device(self, number, identity) for number, identity in enumerate(identities)]
         self.providers = [Provider(self) for _ in range(PROVIDERS)]
         self.relay = relay
@@ -147,6 +149,8 @@ class Load:
         self.parts = [*self.legacy, self.jobs, self.channels, relay]
         self.last = {}
         self.tasks = []
+        #: The longest time by which this process ran too late.
+        self.lag = 0
 
     async def start(self):
         """Returns once each device has its tokens and subscriptions."""
@@ -162,10 +166,20 @@ class Load:
 
     async def pause(self, seconds):
         """Raises what ended a part of the load."""
+        begin = time.monotonic()
         await asyncio.sleep(seconds)
+        self.lag = max(self.lag, time.monotonic() - begin - seconds)
         for task in self.tasks:
             if task.done() and not task.cancelled():
                 task.result()
+
+    def standing(self):
+        """What tells a service that does nothing from a machine that is too slow for this process."""
+        connected = sum(device.is_connected for device in self.devices)
+        errors = {what: count for (phase, what), count in self.account.errors.items() if phase == self.account.phase}
+        return (f"{connected} devices and {sum(one.writer is not None for one in self.providers)} providers are "
+                f"connected, {sum(len(one.open) for one in self.providers)} pushes are open, {errors}, this process "
+                f"was late by up to {self.lag:.1f} s")
 
     async def send(self):
         begin, count = time.monotonic(), 0
@@ -206,19 +220,19 @@ class Load:
         return entry.outcome is not None
 
     async def finish(self):
-        """Sends nothing more but what the parts need to come to an end. Returns the part that took longest."""
+        """Sends nothing more but what the parts need to come to an end. Returns what that waited for longest."""
         self.sender.cancel()
         for part in self.parts:
             part.is_ending = True
         begin = time.monotonic()
-        last = "none"
+        waits = collections.Counter()
         while not all(task.done() for task in self.working):
-            last = next(str(part) for part, task in zip(self.parts, self.working) if not task.done())
+            waits.update(str(part) for part, task in zip(self.parts, self.working) if not task.done())
             await self.pause(0.05)
             if time.monotonic() > begin + 2 * PATIENCE:
                 names = [str(part) for part, task in zip(self.parts, self.working) if not task.done()]
                 raise Violation(f"did not come to an end: {', '.join(names)}")
-        return last
+        return max(waits, key=waits.get, default="nothing")
 
     async def gather(self, seconds):
         """Waits until all devices have what waits for them, or nothing came for so long."""

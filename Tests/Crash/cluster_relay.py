@@ -62,6 +62,9 @@ class RelayedSender(LegacySender):
         content = json.dumps({"aps": {"alert": f"n{number}"}}).encode()
         return Frame(number, command_2(number, self.tokens[number], content, 0x7FFF_FFFF))
 
+    def written(self, frame):
+        """It may be written again, under the same number."""
+
     def accepted(self, frame):
         self.outcomes[frame.identifier] = "accepted"
 
@@ -69,7 +72,7 @@ class RelayedSender(LegacySender):
         self.doubtful.add(frame.identifier)
         return self.frame(frame.identifier)
 
-    def discarded(self, frame):
+    def discarded(self, frame, status):
         if frame.identifier in self.behind:
             self.spread.add(frame.identifier)
         self.behind.add(frame.identifier)

@@ -10,7 +10,7 @@ from unittest import mock
 
 from cryptography import x509
 
-from apus_device import Client, Ended, Service, connection, identity
+from apus_device import Client, Ended, Service, connection, identity, messages
 from apus_device.backoff import Backoff
 from apus_device.rotation import Rotation
 from apus_device.session import Session, wait_seconds
@@ -161,6 +161,30 @@ class KeepAliveTests(unittest.IsolatedAsyncioTestCase):
                 await connection.send()
         with self.assertRaisesRegex(Ended, "keep-alive"):
             watch.result()
+
+
+class RepetitionTests(unittest.IsolatedAsyncioTestCase):
+    async def test_one_that_may_be_repeated_is_recognised_by_its_id_and_topic(self):
+        client = Client(mock.Mock(addresses=[None]), None, [])
+
+        async def take(message_id, flags, id="a", topic=b"t"):
+            await client._take(messages.NotificationMessage(
+                token=b"", topic=topic, payload=b"{}", message_id=message_id, sent_nanoseconds=message_id, id=id,
+                storage_flags=flags))
+            return len(client._waiting)
+
+        with mock.patch.object(client, "_send") as send:
+            self.assertEqual(await take(1, 0), 1)
+            # The application has not acknowledged the first one yet.
+            self.assertEqual(await take(2, 4), 1)
+            await client._waiting[0].acknowledge()
+            send.reset_mock()
+            self.assertEqual(await take(3, 5), 1)
+            send.assert_called_once_with(messages.acknowledgement(None, 3, messages.Status.TAKEN))
+            # Another topic, another id, and a provider that chose the same id.
+            self.assertEqual(await take(4, 4, topic=b"u"), 2)
+            self.assertEqual(await take(5, 4, id="b"), 3)
+            self.assertEqual(await take(6, 0), 4)
 
 
 class IdentityTests(unittest.TestCase):

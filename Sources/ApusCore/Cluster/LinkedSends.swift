@@ -10,7 +10,8 @@ package import ApusModel
 /// ```
 ///
 /// Notifications are sent in the order of their admission, and again in that order after a link has ended: a device may
-/// see one twice, with the same id, and never none. What could not be sent within `Limits.linkWaitMilliseconds` is
+/// see one twice, with the same id, and never none. What was sent before is marked (`Notification.mayBeRepeated`), so
+/// that the device recognises it. What could not be sent within `Limits.linkWaitMilliseconds` is
 /// given up. What was sent stays until the other node has decided, or the link has ended.
 package struct LinkedSends {
   private struct Entry {
@@ -81,6 +82,7 @@ package struct LinkedSends {
     let numbers = entries.indices.filter { entries[$0] != nil }
     waiting = FIFO()
     for index in numbers.sorted(by: { serial(of: $0) < serial(of: $1) }) {
+      if let entry = entries[index], entry.isSent { entry.notification.mayBeRepeated = true }
       entries[index]?.isSent = false
       waiting.append(UInt32(index))
     }

@@ -5,8 +5,8 @@ package import ApusWire
 ///
 /// Bounded: the newest replaces the oldest. A notification is identified by its message id and its time of sending,
 /// which the service repeats when it sends it again. The id alone is not enough: a service that lost its state counts
-/// from 1 again. A service that was killed may have to send one again without knowing these two; it says so, and the
-/// notification is identified by its `apns-id` and topic.
+/// from 1 again. After a service or one of its nodes was lost, another one may have to send one again without knowing
+/// these two; it says so, and the notification is identified by its `apns-id` and topic.
 package struct DuplicateWindow: Sendable {
   package enum Standing: Sendable, Hashable {
     /// New; remembered from now on.

@@ -29,11 +29,21 @@ struct ProgressFile: Sendable {
 }
 
 extension DataDirectory {
+  /// How far the database was when it was last seen; nil if that is not known.
+  package var seenProgress: DatabaseProgress? {
+    guard let marked = try? markedDatabase() else { return nil }
+    return ProgressFile(path: progressFile).read(marked)
+  }
+
   /// Remembers how far the database is; false if it has been further, and so went back in time.
-  package func note(_ progress: DatabaseProgress) -> Bool {
+  ///
+  /// - Parameter seen: `seenProgress` before the database was asked. What the store of this node has noted since may be
+  ///   newer than the answer.
+  package func note(_ progress: DatabaseProgress, after seen: DatabaseProgress?) -> Bool {
+    if let seen, progress < seen { return false }
     guard let marked = try? markedDatabase() else { return true }
     let file = ProgressFile(path: progressFile)
-    if let seen = file.read(marked), progress < seen { return false }
+    if let now = file.read(marked), progress < now { return true }
     file.write(progress, of: marked)
     return true
   }

@@ -19,10 +19,13 @@ struct LinkedSendsTests {
     }
   }
 
-  /// Sends everything that waits, and returns the numbers on the link by the notifications.
-  private mutating func sendAll() -> [(order: UInt64, number: UInt32)] {
-    var sent: [(UInt64, UInt32)] = []
-    while let (number, notification) = sends.next() { sent.append((notification.order, number)) }
+  /// Sends everything that waits, and returns the numbers on the link by the notifications, and whether these say that
+  /// the device may have them.
+  private mutating func sendAll() -> [(order: UInt64, number: UInt32, isMarked: Bool)] {
+    var sent: [(UInt64, UInt32, Bool)] = []
+    while let (number, notification) = sends.next() {
+      sent.append((notification.order, number, notification.mayBeRepeated))
+    }
     return sent
   }
 
@@ -64,6 +67,21 @@ struct LinkedSendsTests {
     sends.linkEnded()
     submit(15)
     #expect(sendAll().map(\.order) == [10, 12, 13, 14, 15])
+  }
+
+  @Test("What was sent before says so when it is sent again, and nothing else does")
+  mutating func marks() {
+    submit(10, 11)
+    #expect(sendAll().map(\.isMarked) == [false, false])
+    submit(12)
+    sends.linkEnded()
+    submit(13)
+    #expect(sendAll().map(\.isMarked) == [true, true, false, false])
+    sends.linkEnded()
+    // While there is no link, another one does not come about either.
+    sends.linkEnded()
+    submit(14)
+    #expect(sendAll().map(\.isMarked) == [true, true, true, true, false])
   }
 
   @Test("What waits for too long is given up, and what was sent is not")

@@ -61,6 +61,7 @@ struct NotificationFillTests {
   func reuse() throws {
     let notification = Notification()
     notification.isFromStorage = true
+    notification.mayBeRepeated = true
     notification.collapseID.set(Array("old".utf8).span)
     notification.payload.set([UInt8](repeating: 1, count: 900).span)
     notification.id = NotificationID(high: 1, low: 2)
@@ -79,7 +80,7 @@ struct NotificationFillTests {
     Admission.fill(
       notification, from: head, claims: World.claims(), interface: .http2,
       collapseID: fields.value(.apnsCollapseID), payload: request.body.span, nowMilliseconds: 5_000)
-    #expect(!notification.isFromStorage)
+    #expect(!notification.isFromStorage && !notification.mayBeRepeated)
     #expect(notification.collapseID.isEmpty)
     #expect(notification.payload.span.text == #"{"aps":{"alert":"hello"}}"#)
     #expect(notification.pushType == nil)

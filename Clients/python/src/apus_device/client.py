@@ -284,10 +284,16 @@ class Client:
         if self._has_taken(notification):
             # Its acknowledgement was lost.
             await self._send(messages.acknowledgement(self._state.token, message.message_id, Status.TAKEN))
-        elif notification.key not in self._open:
+        elif not self._is_open(notification):
             self._open[notification.key] = notification
             self._waiting.append(notification)
             self._arrived.set()
+
+    def _is_open(self, notification: Notification) -> bool:
+        if notification.may_be_repeated and notification.identity is not None:
+            if any(one.identity == notification.identity for one in self._open.values()):
+                return True
+        return notification.key in self._open
 
     def _has_taken(self, notification: Notification) -> bool:
         if notification.may_be_repeated and notification.identity is not None:
