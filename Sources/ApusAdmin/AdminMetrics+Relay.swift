@@ -72,7 +72,7 @@ extension AdminMetrics {
     writer.family(
       "apus_relay_upstream_seconds", .histogram, "Time from a request upstream to its answer.")
     writer.histogram(
-      rows.reduce(LatencyHistogram()) { $0 + $1.figures.answers.latency })
+      rows.reduce(MillisecondHistogram()) { $0 + $1.figures.answers.latency })
     writer.family("apus_relay_connections", .gauge, "Open connections to an upstream.")
     // Two apps with credentials of their own may have the same upstream.
     let counts = Dictionary(

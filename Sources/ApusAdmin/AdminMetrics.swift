@@ -27,8 +27,7 @@ struct AdminMetrics {
     writer.sample([:], view.startedMilliseconds / 1000)
     writer.family("apus_ready", .gauge, "Whether the service is ready.")
     writer.sample([:], view.unreadiness == nil ? 1 : 0)
-    writer.family("apus_store_available", .gauge, "Whether the store accepts writes.")
-    writer.sample([:], view.store.isAvailable ? 1 : 0)
+    writeStore()
     writeNodes()
     let staleness = view.service.staleness
     writer.family(
@@ -343,7 +342,7 @@ struct MetricsWriter {
   }
 
   /// A bucket for each power of two of milliseconds, up to nine minutes.
-  mutating func histogram(_ histogram: LatencyHistogram) {
+  mutating func histogram(_ histogram: MillisecondHistogram) {
     suffix = "_bucket"
     for bit in 0..<20 {
       sample(["le": Self.seconds(1 << UInt64(bit))], histogram.count(belowBit: bit))

@@ -115,7 +115,7 @@ struct AdminOverview {
     ])
   }
 
-  private static func percentiles(_ histogram: LatencyHistogram) -> JSONValue {
+  private static func percentiles(_ histogram: MillisecondHistogram) -> JSONValue {
     func milliseconds(_ perMille: UInt64) -> JSONValue? {
       histogram.milliseconds(perMille: perMille).map { .number($0) }
     }

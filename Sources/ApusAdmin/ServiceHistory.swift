@@ -1,3 +1,4 @@
+import ApusModel
 import ApusCore
 import ApusWire
 import Synchronization

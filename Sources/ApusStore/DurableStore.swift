@@ -66,6 +66,9 @@ package protocol DurableStore: StoreReader {
   /// Why the store accepts no writes; nil while it does, and for stores that cannot tell.
   var fault: StoreError? { get }
 
+  /// What became of the groups.
+  var commits: CommitFigures { get }
+
   /// Makes a copy of the store as of now, which is a store of its own, and returns its path. Replaces an earlier copy.
   ///
   /// Throws `.unavailable` while the store takes no writes, and if it is not on disk. Blocks for as long as the engine

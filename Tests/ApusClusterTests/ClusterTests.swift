@@ -157,6 +157,29 @@ struct ClusterTests {
     #expect(nodes.b.seenProgress == progress(8))
   }
 
+  @Test("A follower that waited for the directory does not set it back")
+  func waitingFollower() throws {
+    let nodes = try Nodes()
+    let files = SharedFiles(nodes.b, try #require(try nodes.b.clusterMember()))
+    let follower = try nodes.follower(nodes.b)
+    let database = try nodes.b.clusterDatabase(node: "b", purpose: "command")
+    try nodes.a.retire(DeviceID(1), nowSeconds: 1)
+    let isOver = DispatchSemaphore(value: 0)
+    try nodes.b.locked {
+      DispatchQueue.global().async {
+        try? follower.catchUp()
+        isOver.signal()
+      }
+      // It has asked the database by then, and waits.
+      usleep(300_000)
+      try nodes.a.retire(DeviceID(2), nowSeconds: 1)
+      try files.pull(database, #require(try database.directory()))
+    }
+    isOver.wait()
+    #expect(try files.version == database.directory()?.version)
+    #expect(try nodes.areEqual())
+  }
+
   @Test("A follower updates its node within a second, and learns that it drains or was removed")
   func follower() async throws {
     let nodes = try Nodes()

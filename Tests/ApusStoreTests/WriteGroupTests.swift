@@ -1,3 +1,4 @@
+import ApusModel
 import Testing
 
 @testable import ApusStore
@@ -74,6 +75,30 @@ struct WriteGroupTests {
       #expect(queue.pendingCount == 10)
     }
     #expect(recorder.all == Array(0..<100))
+  }
+
+  @Test("Groups with writes are counted: with their time, or as failed")
+  func figures() {
+    let queue = CommitQueue(maximumPendingBytes: 40, mergeBytes: .max)
+    func submit(_ writes: Int) {
+      var group = queue.makeGroup()
+      for write in 0..<writes { group.put(.meta, [UInt8(write)], []) }
+      queue.submit(group) { _ in }
+    }
+    func complete(_ error: StoreError?) {
+      guard case .write(let batch) = queue.next() else { return }
+      queue.complete(batch, with: error)
+    }
+    submit(0)
+    submit(1)
+    // It does not fit behind the other.
+    submit(9)
+    complete(nil)
+    submit(1)
+    complete(.unavailable)
+    let figures = queue.figures
+    #expect(figures.durations.count == 1)
+    #expect(figures.failedCount == 2)
   }
 
   @Test("The count is written little-endian into the header")

@@ -45,7 +45,7 @@ package struct UpstreamAnswers: Sendable {
   /// By why it did not accept, or why there was no answer.
   package private(set) var others: [UpstreamCause: UInt64] = [:]
   /// From a request to its answer; without those that got none.
-  package private(set) var latency = LatencyHistogram()
+  package private(set) var latency = MillisecondHistogram()
   /// Whether upstream rejects what the gateway shows it, or how it asks: an operator has to act.
   package private(set) var isFailing = false
 

@@ -1,3 +1,4 @@
+import ApusModel
 import ApusThread
 import Glibc
 
@@ -8,6 +9,7 @@ struct Submission: Sendable {
   var count: Int
   /// Why the group was refused on submission.
   var refusal: StoreError?
+  var submittedMilliseconds = monotonicMilliseconds()
   var completion: @Sendable (StoreError?) -> Void
 }
 
@@ -33,6 +35,7 @@ final class CommitQueue: Sendable {
     var isFinished = false
     var spare: [[UInt8]] = []
     var consumer: pthread_t?
+    var figures = CommitFigures()
 
     var isAllTaken: Bool { taken == pending.count }
   }
@@ -144,8 +147,11 @@ final class CommitQueue: Sendable {
     return batch
   }
 
+  var figures: CommitFigures { state.withLock { $0.figures } }
+
   /// Calls the completions of `batch` in order, and keeps the buffers for new groups.
   func complete(_ batch: [Submission], with error: StoreError?) {
+    count(batch, error)
     var size = 0
     for submission in batch {
       size += submission.bytes.count
@@ -157,6 +163,19 @@ final class CommitQueue: Sendable {
         let capacity = submission.bytes.capacity
         if capacity > 0 && capacity <= Self.spareBufferBytes {
           state.spare.append(submission.bytes)
+        }
+      }
+    }
+  }
+
+  private func count(_ batch: [Submission], _ error: StoreError?) {
+    let now = monotonicMilliseconds()
+    state.withLock { state in
+      for submission in batch where submission.count > 0 || submission.refusal != nil {
+        if (submission.refusal ?? error) == nil {
+          state.figures.durations.add(milliseconds: now - submission.submittedMilliseconds)
+        } else {
+          state.figures.failedCount += 1
         }
       }
     }

@@ -31,6 +31,8 @@ package final class RocksStore: DurableStore {
 
   package func makeGroup() -> WriteGroup { core.queue.makeGroup() }
 
+  package var commits: CommitFigures { core.queue.figures }
+
   package func commit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
   ) {

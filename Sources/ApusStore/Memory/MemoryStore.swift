@@ -45,6 +45,8 @@ package final class MemoryStore: DurableStore {
 
   package func makeGroup() -> WriteGroup { core.queue.makeGroup() }
 
+  package var commits: CommitFigures { core.queue.figures }
+
   package func commit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
   ) {

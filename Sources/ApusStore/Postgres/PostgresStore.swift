@@ -59,6 +59,8 @@ package final class PostgresStore: DurableStore {
 
   package func makeGroup() -> WriteGroup { core.queue.makeGroup() }
 
+  package var commits: CommitFigures { core.queue.figures }
+
   package func commit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
   ) {

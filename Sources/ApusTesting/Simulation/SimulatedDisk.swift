@@ -239,6 +239,9 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
 
   func makeGroup() -> WriteGroup { WriteGroup() }
 
+  /// Not measured: a world has no administration.
+  var commits: CommitFigures { CommitFigures() }
+
   func commit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
   ) {

@@ -90,7 +90,7 @@ struct MetricsTests {
 
   @Test("A histogram's buckets are cumulative, and its sum is in seconds")
   func histogram() {
-    var histogram = LatencyHistogram()
+    var histogram = MillisecondHistogram()
     for milliseconds: Int64 in [0, 1, 7, 8, 1500, 3_000_000] {
       histogram.add(milliseconds: milliseconds)
     }

@@ -2,7 +2,7 @@
 ///
 /// Up to 15 milliseconds each has a bucket of its own; from there on each power of two has eight, so that a bucket's
 /// end is beyond no more than an eighth of what it counts. The last one takes all that is longer than 17 minutes.
-package struct LatencyHistogram: Sendable {
+package struct MillisecondHistogram: Sendable {
   private var counts = [UInt64](repeating: 0, count: Self.bucketCount)
   package private(set) var count: UInt64 = 0
   package private(set) var sumMilliseconds: UInt64 = 0
@@ -53,18 +53,18 @@ package struct LatencyHistogram: Sendable {
     return counts[..<end].reduce(0, +)
   }
 
-  package static func + (left: LatencyHistogram, right: LatencyHistogram) -> LatencyHistogram {
+  package static func + (left: MillisecondHistogram, right: MillisecondHistogram) -> MillisecondHistogram {
     left.combined(with: right, &+)
   }
 
   /// What was counted since `earlier`, which is an older state of the same.
-  package func since(_ earlier: LatencyHistogram) -> LatencyHistogram {
+  package func since(_ earlier: MillisecondHistogram) -> MillisecondHistogram {
     combined(with: earlier, &-)
   }
 
   private func combined(
-    with other: LatencyHistogram, _ operation: (UInt64, UInt64) -> UInt64
-  ) -> LatencyHistogram {
+    with other: MillisecondHistogram, _ operation: (UInt64, UInt64) -> UInt64
+  ) -> MillisecondHistogram {
     var result = self
     for bucket in counts.indices {
       result.counts[bucket] = operation(counts[bucket], other.counts[bucket])
@@ -72,28 +72,5 @@ package struct LatencyHistogram: Sendable {
     result.count = operation(count, other.count)
     result.sumMilliseconds = operation(sumMilliseconds, other.sumMilliseconds)
     return result
-  }
-}
-
-/// What a worker, or a whole service, measures.
-package struct Latencies: Sendable {
-  /// From a request of the HTTP/2 interface to its answer of 200.
-  package var acceptance = LatencyHistogram()
-  /// From the acceptance of a notification to the device's acknowledgement, where it did not wait in the store.
-  package var delivery = LatencyHistogram()
-
-  package init(acceptance: LatencyHistogram = .init(), delivery: LatencyHistogram = .init()) {
-    self.acceptance = acceptance
-    self.delivery = delivery
-  }
-
-  package static func + (left: Latencies, right: Latencies) -> Latencies {
-    Latencies(
-      acceptance: left.acceptance + right.acceptance, delivery: left.delivery + right.delivery)
-  }
-
-  package func since(_ earlier: Latencies) -> Latencies {
-    Latencies(
-      acceptance: acceptance.since(earlier.acceptance), delivery: delivery.since(earlier.delivery))
   }
 }
