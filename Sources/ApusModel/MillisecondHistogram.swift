@@ -53,7 +53,9 @@ package struct MillisecondHistogram: Sendable {
     return counts[..<end].reduce(0, +)
   }
 
-  package static func + (left: MillisecondHistogram, right: MillisecondHistogram) -> MillisecondHistogram {
+  package static func + (left: MillisecondHistogram, right: MillisecondHistogram)
+    -> MillisecondHistogram
+  {
     left.combined(with: right, &+)
   }
 

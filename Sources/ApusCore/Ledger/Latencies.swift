@@ -7,7 +7,8 @@ package struct Latencies: Sendable {
   /// From the acceptance of a notification to the device's acknowledgement, where it did not wait in the store.
   package var delivery = MillisecondHistogram()
 
-  package init(acceptance: MillisecondHistogram = .init(), delivery: MillisecondHistogram = .init()) {
+  package init(acceptance: MillisecondHistogram = .init(), delivery: MillisecondHistogram = .init())
+  {
     self.acceptance = acceptance
     self.delivery = delivery
   }
