@@ -139,6 +139,8 @@ class ConnectResponse:
     token: bytes | None = None
     bad_nonce_server_milliseconds: int | None = None
     explanation: str | None = None
+    #: HOST:PORT of a better address for the next connection.
+    hint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,7 @@ def _connect_response(fields: Fields) -> ConnectResponse:
         maximum_message_bytes=fields.must_number(4), protocol_version=fields.must_number(5),
         capabilities=fields.must_number(6), bad_nonce_server_milliseconds=fields.number(7),
         large_message_bytes=fields.must_number(8), server_milliseconds=fields.must_number(10),
-        explanation=fields.text(0x40))
+        explanation=fields.text(0x40), hint=fields.text(0x41))
 
 
 def _notification(fields: Fields) -> NotificationMessage:
