@@ -234,7 +234,8 @@ struct WebhookServiceTests {
     let again = start()
     let requests = receiver.wait { $0.flatMap(\.events).contains { $0["event"]?.string == "gap" } }
     again.stop()
-    #expect(numbers(requests) == [0])
+    // What was accepted when the folder was moved may come again.
+    #expect(Set(numbers(requests)) == [0])
     let gap = try #require(requests.last?.events.last)
     #expect(gap["event"]?.string == "gap")
     #expect(gap["missed"]?.integer == (isWritableAtTheEnd ? 3 : nil))

@@ -93,7 +93,7 @@ import ApusTrust
   func listen(_ listener: ServiceListener, reusePort: Bool) throws -> [SocketAddress] {
     let place = listeners.count
     listeners.append(listener)
-    return try listener.addresses.map { address in
+    let bound = try listener.addresses.map { address in
       // A probe would wake a device's radio, and the courier has an idle limit of its own.
       let keepAlive: TCPKeepAlive? = listener.kind == .courier ? nil : .standard
       let handler = { [unowned self] (descriptor: Int32, peer: SocketAddress) in
@@ -112,6 +112,9 @@ import ApusTrust
       connections.listening.append(socket, of: listener.kind)
       return socket.localAddress ?? address
     }
+    // Port 0 has become another one, which devices at edges are told.
+    listeners[place] = listeners[place].with(addresses: bound)
+    return bound
   }
 
   // MARK: Messages
