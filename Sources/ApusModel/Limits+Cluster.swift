@@ -37,6 +37,8 @@ extension Limits {
   public static let linkRetryMilliseconds: UInt64 = 100
   /// Milliseconds within which another node must complete the handshake of a link.
   public static let linkHandshakeMilliseconds: UInt64 = 3000
+  /// Handshakes of links that a worker has under way for clients.
+  public static let linkOpeningsAtOnce = 32
   /// Milliseconds within which the node that decides must answer a request of another node's administration.
   public static let linkAdministrationMilliseconds: UInt64 = 30_000
   /// Bytes of such a request: its content has at most a quarter of it, its head another.

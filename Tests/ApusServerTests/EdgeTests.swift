@@ -77,11 +77,43 @@ struct EdgeTests {
   func nodeIsGone() throws {
     try setTarget(false)
     let streams = try begin(20)
-    #expect(throws: RawFault.self) { try service.connect() }
     usleep(300_000)
     try setTarget(true)
     #expect(try ids(20).values.allSatisfy { $0 == 1 })
     try expect(200, to: streams)
+  }
+
+  @Test("Devices that come while no node decides wait as well, and all connect when one does")
+  func devicesWait() throws {
+    try setTarget(false)
+    // More than the links that are opened at a time.
+    let waiting = try (0..<3 * Limits.linkOpeningsAtOnce).map { _ in
+      let client = try service.courier(service.directory.device())
+      try client.send(ConnectedDevice.connectMessage())
+      return client
+    }
+    try setTarget(true)
+    for client in waiting { #expect(try client.expect(0x08)[1] == [0]) }
+  }
+
+  @Test("A device whose node is not reached is connected by the next attempt")
+  func nodeIsUnreachable() throws {
+    let node = try #require(TestService.node)
+    service.service.setLinkTarget((node, .loopbackIPv4(port: 1)))
+    let client = try service.courier(service.directory.device())
+    try client.send(ConnectedDevice.connectMessage())
+    usleep(500_000)
+    try setTarget(true)
+    #expect(try client.expect(0x08)[1] == [0])
+  }
+
+  @Test("If no node decides within five seconds, a device's connection ends")
+  func nodeStaysAwayFromDevices() throws {
+    try setTarget(false)
+    let start = EventLoop.monotonicMilliseconds()
+    #expect(throws: RawFault.self) { try service.connect() }
+    // The deadline is in whole seconds.
+    #expect(EventLoop.monotonicMilliseconds() - start + 1200 >= Limits.linkWaitMilliseconds)
   }
 
   @Test("If no node decides within five seconds, the answer is 503")

@@ -6,28 +6,97 @@ import ApusWire
 
 /// A client's connection at an edge: what comes from the client goes to the node that decides, and back.
 ///
-/// It ends when either side does. The client connects again, as after any lost connection.
+/// ```
+/// waiting --openLink--> opening --linkOpened--> open --> over
+///    ^                     |
+///    '------linkLost-------'
+/// ```
+///
+/// While no node decides, and until a link to it is open, the client waits, for `Limits.linkWaitMilliseconds`, as a
+/// push does: otherwise its handshake would have been in vain. Then the connection ends when either side does. The
+/// client connects again, as after any lost connection.
 final class ForwardedConnection: ConnectionDriver {
+  private enum Stage {
+    case waiting
+    case opening
+    case open
+    case over
+  }
+
+  private let edge: Edge
+  private var stage = Stage.waiting
+  /// Whether it is in the queue of the worker's `LinkOpenings`.
+  private var isQueued = false
+  private let giveUpSeconds: UInt64
   private var stream: LinkStream?
   /// For the node that decides.
   private var toNode: [UInt8] = []
   /// For the client.
   private var toClient: [UInt8] = []
   private var isDraining = false
-  private var isOver = false
 
   /// - Parameter first: What the client has sent already, and no part of what `receive` gets.
-  init?(_ connection: Connection, _ edge: Edge, first: [UInt8] = []) {
+  init(_ connection: Connection, _ edge: Edge, first: [UInt8] = []) {
+    self.edge = edge
+    giveUpSeconds = connection.context.nowSeconds + Limits.linkWaitMilliseconds / 1000
     super.init(connection)
-    guard let target = edge.target else { return nil }
     connection.forwardedPeer.encode(to: &toNode)
     toNode += first
-    do { stream = try LinkStream(target, context, user: self) } catch {
-      connection.noteLinkFault("\(error)")
-      return nil
-    }
     connection.tls.forgetPeerCertificate()
-    connection.schedule.deadlineSeconds = .max
+    connection.schedule.deadlineSeconds = giveUpSeconds
+    requestLink()
+  }
+
+  // MARK: The link
+
+  private func requestLink() {
+    guard stage == .waiting, !isQueued, edge.target != nil else { return }
+    isQueued = true
+    context.linkOpenings.add(self)
+  }
+
+  /// The link could not be opened. The next attempt comes with a tick of the clock.
+  private func waitAgain() {
+    stage = .waiting
+    setDeadline(context.nowSeconds + 1)
+  }
+
+  private func setDeadline(_ seconds: UInt64) {
+    connection.schedule.deadlineSeconds = seconds
+    connection.watch()
+  }
+
+  override func deadlineReached() {
+    guard stage == .waiting else { return setDeadline(.max) }
+    if context.nowSeconds >= giveUpSeconds { return finish() }
+    setDeadline(giveUpSeconds)
+    requestLink()
+  }
+
+  /// A node that is frozen or cut off would leave the client waiting.
+  override func linkTargetChanged(_ edge: Edge) {
+    switch stage {
+    case .over: return
+    case .waiting: requestLink()
+    case .opening, .open:
+      guard let stream, !stream.isCurrent(edge) else { return }
+      stream.abort()
+      linkLost("another node decides now")
+      requestLink()
+    }
+  }
+
+  /// Nothing more comes from the node, or goes there.
+  private func finish() {
+    stage = .over
+    connection.markDirty()
+  }
+
+  /// Without the link the connection ends, once the client has what came.
+  private func giveLinkUp() -> LinkStream? {
+    if stage == .opening { context.linkOpenings.ended() }
+    stage = .over
+    return stream.take()
   }
 
   // MARK: From the client
@@ -38,7 +107,8 @@ final class ForwardedConnection: ConnectionDriver {
   }
 
   override var wantsPause: Bool {
-    guard let stream else { return false }
+    guard stage != .over else { return false }
+    guard let stream else { return true }
     return isDraining || !stream.mayWrite || !toNode.isEmpty
   }
 
@@ -59,7 +129,7 @@ final class ForwardedConnection: ConnectionDriver {
     }
     if !toClient.isEmpty, connection.mayWrite { encrypt() }
     stream?.pause(!toClient.isEmpty)
-    return isOver && toClient.isEmpty ? .now : .none
+    return stage == .over && toClient.isEmpty ? .now : .none
   }
 
   /// Old clients depend on where records end, and links join records.
@@ -89,26 +159,13 @@ final class ForwardedConnection: ConnectionDriver {
     connection.encrypt(bytes, count: bytes.count)
   }
 
-  private func endStream() {
-    stream?.close()
-    stream = nil
-    isOver = true
-  }
-
-  // MARK: Time and the end
-
-  /// A node that is frozen or cut off would leave the client waiting.
-  override func linkTargetChanged(_ edge: Edge) {
-    guard let stream, !stream.isCurrent(edge) else { return }
-    stream.abort()
-    linkLost("another node decides now")
-  }
+  // MARK: The end
 
   /// The service shuts down: the node that decides ends the connection, in its protocol's way.
   override func drain() {
     connection.readBeforeDrain()
     isDraining = true
-    if stream?.isOpen != true { endStream() }
+    if stage != .open { giveLinkUp()?.close() }
     connection.markDirty()
   }
 
@@ -116,16 +173,35 @@ final class ForwardedConnection: ConnectionDriver {
   override var awaitsConfirmation: Bool { connection.listener.kind == .feedback }
 
   override func connectionClosed(_ end: Connection.End) {
+    let stream = giveLinkUp()
     switch end {
     case .peerFinished, .timedOut(isTaken: true): stream?.close()
     case .timedOut(isTaken: false), .cut: stream?.abort()
     }
-    stream = nil
+  }
+}
+
+extension ForwardedConnection: LinkOpener {
+  func openLink() -> Bool {
+    isQueued = false
+    guard stage == .waiting, let target = edge.target else { return false }
+    do { stream = try LinkStream(target, context, user: self) } catch {
+      connection.noteLinkFault("\(error)")
+      waitAgain()
+      return false
+    }
+    stage = .opening
+    return true
   }
 }
 
 extension ForwardedConnection: LinkStreamUser {
-  func linkOpened() { connection.markDirty() }
+  func linkOpened() {
+    context.linkOpenings.ended()
+    stage = .open
+    setDeadline(.max)
+    connection.markDirty()
+  }
 
   func linkReceived(_ bytes: Span<UInt8>) {
     toClient.append(bytes)
@@ -135,14 +211,15 @@ extension ForwardedConnection: LinkStreamUser {
   func linkDrained() { connection.markDirty() }
 
   func linkFinished() {
-    isOver = true
-    connection.markDirty()
+    if stage == .opening { return linkLost("the node ended the connection") }
+    finish()
   }
 
   func linkLost(_ fault: String) {
     connection.noteLinkFault(fault)
-    stream = nil
-    isOver = true
+    let wasOpening = stage == .opening
+    giveLinkUp()?.close()
+    if wasOpening, !isDraining, context.nowSeconds < giveUpSeconds { return waitAgain() }
     connection.markDirty()
   }
 }

@@ -33,6 +33,8 @@ import ApusTrust
   var latencies = Latencies()
   var ended = EndedConnections()
 
+  /// Links that are being opened for clients, at an edge.
+  let linkOpenings: LinkOpenings
   let tlsBuffers = TLSBuffers()
   let receiveBuffer: UnsafeMutableRawBufferPointer
   /// Memory for one TLS record of output.
@@ -55,6 +57,7 @@ import ApusTrust
     self.workerCount = workerCount
     self.servingIndex = servingIndex
     self.loop = loop
+    linkOpenings = LinkOpenings(loop)
     self.shared = shared
     configuration = shared.configuration
     log = configuration.log
