@@ -81,19 +81,10 @@ public struct DeviceAddress: Sendable, Hashable {
 extension DeviceAddress {
   /// Reads `push.example.com:5223` or `[2001:db8::1]:5223`; nil for anything else.
   init?(_ text: String) {
-    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]),
-      port > 0
+    guard let place = HostPort(text), place.port > 0,
+      place.host.utf8.count <= Self.hostBytes
     else { return nil }
-    var host = text[..<colon]
-    if host.hasPrefix("["), host.hasSuffix("]") {
-      host = host.dropFirst().dropLast()
-    } else if host.contains(":") {
-      return nil
-    }
-    guard (1...Self.hostBytes).contains(host.utf8.count),
-      host.utf8.allSatisfy({ 0x21...0x7e ~= $0 })
-    else { return nil }
-    self.init(host: String(host), port: port)
+    self.init(host: place.host, port: place.port)
   }
 
   /// A name has at most as many (RFC 1035, section 2.3.4).
@@ -103,7 +94,7 @@ extension DeviceAddress {
 extension DeviceAddress: CustomStringConvertible {
   /// `push.example.com:5223`, or `[2001:db8::1]:5223`.
   public var description: String {
-    host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    HostPort(host: host, port: port).description
   }
 }
 

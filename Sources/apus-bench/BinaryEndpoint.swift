@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusLoop
+import ApusModel
 import ApusTLS
 
 /// The address of the binary interface, and the provider's identity.

@@ -1,3 +1,4 @@
+import ApusModel
 import Testing
 
 @testable import ApusCommand

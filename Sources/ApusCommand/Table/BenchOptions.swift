@@ -1,4 +1,4 @@
-import ApusModel
+package import ApusModel
 
 /// The commands of `apus-bench`, which measures Apus and tests it under load.
 package enum BenchVerb: String, Sendable, CaseIterable {

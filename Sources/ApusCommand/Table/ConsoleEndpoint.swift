@@ -1,3 +1,5 @@
+package import ApusModel
+
 /// The address of a console listener; nil parts have their defaults.
 package struct ConsoleEndpoint: Sendable, Hashable {
   /// A numeric address, without the brackets of IPv6.

@@ -1,3 +1,5 @@
+package import ApusModel
+
 /// The addresses of a listener option.
 package struct ListenAddresses: Sendable, Hashable {
   /// Empty if the listener is off.

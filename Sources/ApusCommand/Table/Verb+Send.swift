@@ -1,3 +1,5 @@
+import ApusModel
+
 extension Verb {
   static let sendDescription = CommandDescription(
     name: "send", summary: "send a notification to a device, or to many",

@@ -131,7 +131,7 @@ extension CourierConnection {
       let host = context.configuration.advertisedHost,
       let port = connection.listener.addresses.first?.port
     else { return "" }
-    return host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    return HostPort(host: host, port: port).description
   }
 
   /// "The new one wins", but two holders of one identity must not fight for ever.

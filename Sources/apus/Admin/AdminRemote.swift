@@ -1,6 +1,7 @@
 import ApusAdmin
 import ApusCommand
 import ApusDirectory
+import ApusModel
 import ApusWeb
 import ApusWire
 

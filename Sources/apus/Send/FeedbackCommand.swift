@@ -2,6 +2,7 @@ import ApusClient
 import ApusCommand
 import ApusDirectory
 import ApusLog
+import ApusModel
 import ApusWire
 
 /// `apus feedback`

@@ -2,6 +2,7 @@ import ApusAdmin
 import ApusCommand
 import ApusDev
 import ApusLoop
+import ApusModel
 import ApusServer
 import ApusWeb
 

@@ -38,20 +38,8 @@ package struct HostPort: Sendable, Hashable, CustomStringConvertible {
     return host == other.host || host == every || other.host == every
   }
 
-  static func port(_ digits: some StringProtocol) -> UInt16? {
+  package static func port(_ digits: some StringProtocol) -> UInt16? {
     guard digits.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) else { return nil }
     return UInt16(String(digits))
-  }
-}
-
-extension ValueSyntax where Value == HostPort {
-  static var hostPort: ValueSyntax {
-    ValueSyntax("HOST:PORT") { text throws(ValueProblem) in
-      guard let address = HostPort(text), address.port > 0 else {
-        throw ValueProblem(
-          "is not a host and a port such as localhost:2197 or [2001:db8::1]:2197")
-      }
-      return address
-    }
   }
 }
