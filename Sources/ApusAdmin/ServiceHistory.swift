@@ -1,5 +1,5 @@
-import ApusModel
 import ApusCore
+import ApusModel
 import ApusWire
 import Synchronization
 

@@ -66,7 +66,7 @@ package protocol DurableStore: StoreReader {
   /// Why the store accepts no writes; nil while it does, and for stores that cannot tell.
   var fault: StoreError? { get }
 
-  /// What became of the groups.
+  /// How many groups were written, how fast, and how many failed.
   var commits: CommitFigures { get }
 
   /// Makes a copy of the store as of now, which is a store of its own, and returns its path. Replaces an earlier copy.

@@ -62,9 +62,7 @@ struct AddressTests {
     _ = try await device.connected(isNew: true)
     try await device.nothingStored()
     for place in [1, 0, 1] {
-      device.perform { connection in
-        if let descriptor = connection.descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
-      }
+      device.cut()
       try await device.failed(retryMilliseconds: 0)
       guard case .connected = try await device.next() else {
         Issue.record("not connected to the other address")
@@ -127,9 +125,7 @@ struct AddressTests {
     _ = try await device.connected(isNew: true)
     try await device.nothingStored()
     #expect(await device.hintedAddress() == nil)
-    device.perform { connection in
-      if let descriptor = connection.descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
-    }
+    device.cut()
     try await device.failed(retryMilliseconds: 0)
     guard case .connected = try await device.next() else {
       Issue.record("not connected to the node")
@@ -241,6 +237,13 @@ extension LiveDevice {
   fileprivate func hintedAddress() async -> String? {
     await withCheckedContinuation { continuation in
       perform { continuation.resume(returning: $0.hintedAddress) }
+    }
+  }
+
+  /// Breaks the connection.
+  fileprivate func cut() {
+    perform { connection in
+      if let descriptor = connection.descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
     }
   }
 

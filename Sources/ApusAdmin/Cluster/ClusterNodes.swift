@@ -1,5 +1,5 @@
 package import ApusModel
-import ApusWire
+package import ApusWire
 
 /// What a node of a cluster knows of all of its nodes.
 package struct ClusterNodes: Sendable {
@@ -18,13 +18,25 @@ package struct ClusterNodes: Sendable {
 
   var json: [JSONValue] {
     all().map { node in
-      .fields([
-        "node": .string(node.name), "state": .string(node.shownState),
-        "draining": .bool(node.isDraining), "version": .string(node.version),
-        "address": node.address.isEmpty ? nil : .string(node.address),
-        "silent_ms": node.silentMilliseconds.map { .integer($0) },
-        "asked": .bool(node.name == own),
-      ])
+      var object = node.json
+      object.members.append(.init(key: "asked", value: .bool(node.name == own)))
+      return .object(object)
     }
+  }
+}
+
+extension ClusterNode {
+  /// As the API and `apus cluster nodes` show it.
+  package var json: JSONObject {
+    var members: [JSONObject.Member] = [
+      .init(key: "node", value: .string(name)), .init(key: "state", value: .string(shownState)),
+      .init(key: "draining", value: .bool(isDraining)),
+      .init(key: "version", value: .string(version)),
+    ]
+    if !address.isEmpty { members.append(.init(key: "address", value: .string(address))) }
+    if let silentMilliseconds {
+      members.append(.init(key: "silent_ms", value: .integer(silentMilliseconds)))
+    }
+    return JSONObject(members)
   }
 }

@@ -11,8 +11,8 @@ package import ApusModel
 ///
 /// Notifications are sent in the order of their admission, and again in that order after a link has ended: a device may
 /// see one twice, with the same id, and never none. What was sent before is marked (`Notification.mayBeRepeated`), so
-/// that the device recognises it. What could not be sent within `Limits.linkWaitMilliseconds` is
-/// given up. What was sent stays until the other node has decided, or the link has ended.
+/// that the device recognises it. What could not be sent within `Limits.linkWaitMilliseconds` is given up. What was
+/// sent stays until the other node has decided, or the link has ended.
 package struct LinkedSends {
   private struct Entry {
     let notification: Notification

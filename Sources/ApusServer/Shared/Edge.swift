@@ -57,30 +57,33 @@ final class LinkTarget: Sendable {
 /// What makes a service an edge: it accepts clients for the node that decides.
 final class Edge: Sendable {
   private let identity: LinkIdentity
-  private let current = Mutex<LinkTarget?>(nil)
-  /// Since when no node decides, in milliseconds of the monotonic clock; nil while one does.
-  private let lacking: Mutex<UInt64?>
-  private let surrendered = Mutex(false)
+  private let state = Mutex(State())
 
-  init(_ identity: LinkIdentity) {
-    self.identity = identity
-    lacking = Mutex(EventLoop.monotonicMilliseconds())
+  private struct State {
+    var target: LinkTarget?
+    /// When the target was set, in milliseconds of the monotonic clock.
+    var sinceMilliseconds = EventLoop.monotonicMilliseconds()
+    var isSurrendered = false
   }
 
+  init(_ identity: LinkIdentity) { self.identity = identity }
+
   /// Nil while no node decides.
-  var target: LinkTarget? { current.withLock { $0 } }
+  var target: LinkTarget? { state.withLock { $0.target } }
 
   /// Whether this process takes over, so that nothing waits for another node any more.
-  var isSurrendered: Bool { surrendered.withLock { $0 } }
+  var isSurrendered: Bool { state.withLock { $0.isSurrendered } }
 
-  func surrender() { surrendered.withLock { $0 = true } }
+  func surrender() { state.withLock { $0.isSurrendered = true } }
 
   /// Why clients are better off at another node; nil while there is no reason. A take-over is none.
   var unreadiness: String? {
-    guard let since = lacking.withLock({ $0 }),
-      EventLoop.monotonicMilliseconds() - since >= Limits.linkWaitMilliseconds
-    else { return nil }
-    return "no node of the cluster serves"
+    let lacksNode = state.withLock { state in
+      state.target == nil
+        && state.sinceMilliseconds + Limits.linkWaitMilliseconds
+          <= EventLoop.monotonicMilliseconds()
+    }
+    return lacksNode ? "no node of the cluster serves" : nil
   }
 
   /// Returns whether that is another place than before.
@@ -88,8 +91,9 @@ final class Edge: Sendable {
     let known = target
     guard known?.node != place?.node || known?.address != place?.address else { return false }
     let next = try place.map { try LinkTarget($0.node, at: $0.address, as: identity) }
-    current.withLock { $0 = next }
-    lacking.withLock { $0 = next == nil ? EventLoop.monotonicMilliseconds() : nil }
+    state.withLock { state in
+      (state.target, state.sinceMilliseconds) = (next, EventLoop.monotonicMilliseconds())
+    }
     return true
   }
 }

@@ -151,13 +151,14 @@ final class CommitQueue: Sendable {
 
   /// Calls the completions of `batch` in order, and keeps the buffers for new groups.
   func complete(_ batch: [Submission], with error: StoreError?) {
-    count(batch, error)
+    let now = monotonicMilliseconds()
     var size = 0
     for submission in batch {
       size += submission.bytes.count
       submission.completion(submission.refusal ?? error)
     }
     state.withLock { state in
+      count(batch, error, nowMilliseconds: now, in: &state.figures)
       state.pendingBytes -= size
       for submission in batch where state.spare.count < Self.spareBuffers {
         let capacity = submission.bytes.capacity
@@ -168,15 +169,15 @@ final class CommitQueue: Sendable {
     }
   }
 
-  private func count(_ batch: [Submission], _ error: StoreError?) {
-    let now = monotonicMilliseconds()
-    state.withLock { state in
-      for submission in batch where submission.count > 0 || submission.refusal != nil {
-        if (submission.refusal ?? error) == nil {
-          state.figures.durations.add(milliseconds: now - submission.submittedMilliseconds)
-        } else {
-          state.figures.failedCount += 1
-        }
+  private func count(
+    _ batch: [Submission], _ error: StoreError?, nowMilliseconds: Int64,
+    in figures: inout CommitFigures
+  ) {
+    for submission in batch where submission.count > 0 || submission.refusal != nil {
+      if (submission.refusal ?? error) == nil {
+        figures.durations.add(milliseconds: nowMilliseconds - submission.submittedMilliseconds)
+      } else {
+        figures.failedCount += 1
       }
     }
   }

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCluster
 import ApusCommand
 import ApusCore
@@ -115,15 +116,7 @@ struct ClusterCommand {
   private func list() throws(CommandFailure) {
     let nodes = try user.attempt { try cluster.nodes() }
     if invocation.isOn(ApusOptions.json) {
-      for node in nodes {
-        Output.json(
-          .members([
-            "node": .string(node.name), "state": .string(node.shownState),
-            "draining": .bool(node.isDraining), "version": .string(node.version),
-            "address": node.address.isEmpty ? nil : .string(node.address),
-            "silent_ms": node.silentMilliseconds.map { .integer($0) },
-          ]))
-      }
+      for node in nodes { Output.json(.object(node.json)) }
       return
     }
     let rows = nodes.map { node in
