@@ -62,6 +62,9 @@ package final class Socket {
   package static func connect(
     to address: SocketAddress, from source: SocketAddress? = nil, loop: EventLoop
   ) throws(SocketError) -> Socket {
+    if let system = loop.simulation?.system {
+      return try Socket(adopting: system.connect(to: address), loop: loop)
+    }
     let descriptor = try openStream(address)
     if let source { try bind(descriptor, to: source) }
     let code = unsafe address.withSystemAddress { pointer, length in

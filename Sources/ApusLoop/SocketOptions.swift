@@ -47,6 +47,7 @@ extension Socket {
 
   /// The `errno` of connecting, 0 for success. Call it at the first `socketWritable()`; the call clears it.
   package func connectError() -> Int32 {
+    if let system = loop.simulation?.system { return system.connectError(descriptor) }
     var code: Int32 = 0
     var length = socklen_t(MemoryLayout<Int32>.size)
     guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length) == 0 else {
@@ -98,6 +99,9 @@ extension Socket {
 
   /// How long written bytes may stay unacknowledged before the connection is given up (TCP_USER_TIMEOUT).
   package func setUserTimeout(milliseconds: Int) {
+    if let system = loop.simulation?.system {
+      return system.setUserTimeout(descriptor, milliseconds: milliseconds)
+    }
     setOption(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Int32(clamping: milliseconds))
   }
 

@@ -33,6 +33,9 @@ extension Limits {
   /// Milliseconds for which a notification waits for the node of its device, before its provider gets a 503: as long as
   /// a lease takes to lapse.
   public static let linkWaitMilliseconds: UInt64 = 5000
+  /// Milliseconds for which the other node's machine may leave what a client sent unacknowledged before the client's
+  /// link counts as lost. Longer than for notifications: a short outage need not make all devices connect again.
+  public static let linkSilenceMilliseconds: UInt64 = 30_000
   /// Milliseconds before a link that ended or failed is opened again.
   public static let linkRetryMilliseconds: UInt64 = 100
   /// Milliseconds within which another node must complete the handshake of a link.

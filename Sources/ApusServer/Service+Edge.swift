@@ -5,9 +5,9 @@ package import ApusLoop
 
 /// Tells an edge which node decides, and asks that node. Usable on any thread.
 package struct EdgeLinks: DecidingNode {
-  fileprivate let edge: Edge
-  fileprivate let workers: [Worker]
-  fileprivate let log: Log
+  let edge: Edge
+  let workers: [Worker]
+  let log: Log
 
   /// - Parameter place: The node that decides from now on, and where it accepts links; nil while none does.
   package func set(_ place: (node: NodeName, address: SocketAddress)?) {

@@ -136,7 +136,7 @@ package final class Service {
       audit: audit, labels: labels,
       events: events, expiries: expiries,
       enrolment: enrolment, admin: admin,
-      edge: configuration.isEdge ? configuration.link.map { Edge($0.identity) } : nil,
+      edge: configuration.isEdge ? configuration.link.map { Edge($0.identity.context) } : nil,
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
     self.workers = workers

@@ -23,6 +23,7 @@ package final class SteppedService {
   ///   - order: Ready to give numbers.
   ///   - workerLoops: One for each worker.
   ///   - acceptorLoops: One for each worker's acceptor.
+  ///   - edgeContext: What links to a node speak, of an edge; nil for a service that decides.
   ///   - seed: What the ids of notifications are made from.
   ///   - sharesFeedbackLeases: False breaks the rule that a row of feedback goes to one reader at a time, for
   ///     simulations that are to notice.
@@ -30,23 +31,29 @@ package final class SteppedService {
   ///   - recordsUnended: False breaks the rule that what a crash ended has an end in the ledger, likewise.
   ///   - renewsListedTokens: False breaks the rule that a dead token stays dead when a filter lists its app, likewise.
   ///   - sharesResends: False breaks the rule that every worker recognises a resend, likewise.
+  ///   - routesAgain: False breaks the rule that what a link had without a verdict goes over the next one, likewise.
   ///   - broadcastFault: Which rule of broadcasts is broken, likewise.
   package init(
     _ configuration: ServerConfiguration, listeners: [(ListenerConfiguration, TLSContext)],
     trust: Trust,
     store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
-    workerLoops: [EventLoop], acceptorLoops: [EventLoop], seed: UInt64,
+    workerLoops: [EventLoop], acceptorLoops: [EventLoop],
+    edgeContext: (@Sendable (NodeName) throws -> TLSContext)? = nil, seed: UInt64,
     sharesFeedbackLeases: Bool = true, findsDormant: Bool = true,
     recordsUnended: Bool = true, renewsListedTokens: Bool = true, sharesResends: Bool = true,
-    broadcastFault: BroadcastFault? = nil
+    routesAgain: Bool = true, broadcastFault: BroadcastFault? = nil
   ) throws {
     relay = configuration.relay
     relay?.trustReplaced(trust)
-    self.listeners = listeners.map { listener, context in
-      ServiceListener(
+    self.listeners = listeners.indices.map { index in
+      let (listener, context) = listeners[index]
+      return ServiceListener(
         kind: listener.kind, environment: listener.environment, context: context,
         authorities: trust.authorities(of: listener.kind), addresses: listener.addresses,
-        rules: listener.rules)
+        rules: listener.rules,
+        ordinal: listeners[..<index].count {
+          $0.0.kind == listener.kind && $0.0.environment == listener.environment
+        })
     }
     let shared = SharedState(
       configuration: configuration, store: store, order: order,
@@ -56,7 +63,7 @@ package final class SteppedService {
         readsStored: broadcastFault != .readsNoStored),
       resends: try ResendRegister(store),
       audit: AuditLog(path: nil),
-      expiries: ExpiryWatch(log: configuration.log))
+      expiries: ExpiryWatch(log: configuration.log), edge: edgeContext.map { Edge($0) })
     let workers = try workerLoops.enumerated().map { index, loop in
       var shared = shared
       if !sharesResends { shared.resends = try ResendRegister(store) }
@@ -74,9 +81,11 @@ package final class SteppedService {
     }
     for worker in acceptors + workers {
       worker.connect(to: workers)
+      worker.know(self.listeners)
       worker.dormant.isFound = findsDormant
       worker.devices.shard.renewsListedTokens = renewsListedTokens
       worker.devices.subscriptions.fault = broadcastFault
+      worker.router.routesAgain = routesAgain
     }
     self.workers = workers
     self.acceptors = acceptors
@@ -89,6 +98,13 @@ package final class SteppedService {
     } catch {
       dismantle()
       throw error
+    }
+  }
+
+  /// Nil unless the service is an edge.
+  package var links: EdgeLinks? {
+    workers[0].context.shared.edge.map {
+      EdgeLinks(edge: $0, workers: workers, log: workers[0].context.log)
     }
   }
 

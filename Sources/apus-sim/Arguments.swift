@@ -24,6 +24,8 @@ struct Arguments {
   private(set) var kind = Kind.worlds
   private(set) var canary: SimulationCanary?
   private(set) var printsTrace = false
+  /// How many nodes each world has; nil: its seed decides.
+  private(set) var nodes: Int?
   private(set) var asksForHelp = false
 
   static let help = """
@@ -31,6 +33,7 @@ struct Arguments {
 
       --seed N        the seed of the first world (default: a random one)
       --hours H       simulated hours of traffic (default: 0.5)
+      --nodes N       one to five in each world (default: the seed decides)
       --count N       run N seeds, one after the other (default: 1)
       --duration S    continue with the following seeds for S seconds
       --canaries      break each rule once, and find out whether the law about it is reported
@@ -52,6 +55,10 @@ struct Arguments {
         let hours = try Self.value(Double.init, of: word, &rest)
         guard hours > 0, hours < 10_000 else { throw Fault(description: "--hours: not \(hours)") }
         seconds = max(1, Int((hours * 3600).rounded()))
+      case "--nodes":
+        let count = try Self.value({ Int($0) }, of: word, &rest)
+        guard (1...5).contains(count) else { throw Fault(description: "--nodes: not \(count)") }
+        nodes = count
       case "--count": seedCount = try Self.value({ Int($0) }, of: word, &rest)
       case "--duration": durationSeconds = try Self.value({ Int($0) }, of: word, &rest)
       case "--canary":
@@ -77,14 +84,16 @@ struct Arguments {
   func options(seed: UInt64) -> Simulation.Options {
     var options = Simulation.Options(seed: seed, seconds: seconds)
     options.canary = canary
+    options.nodes = nodes
     options.traceCapacity = 400
-    if printsTrace { options.traceCapacity = 20_000 }
+    if printsTrace { options.traceEverything() }
     return options
   }
 
   /// The options that run this seed again.
   func repetition(_ seed: UInt64) -> String {
     var words = ["--seed \(seed)", "--hours \(Double(seconds) / 3600)", "--trace"]
+    if let nodes { words.append("--nodes \(nodes)") }
     if let canary { words.append("--canary \(canary.rawValue)") }
     return words.joined(separator: " ")
   }

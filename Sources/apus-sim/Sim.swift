@@ -87,7 +87,7 @@ extension Simulation.Report {
   fileprivate var line: String {
     "seed \(seed)  trace \(String(hash, radix: 16))  \(simulatedSeconds) s simulated, "
       + "\(events) events, \(sent) sent, \(accepted) accepted, \(delivered) delivered, "
-      + "\(crashes) crashes, \(stops) stops, \(diskFaults) disk faults, "
+      + "\(crashes) crashes, \(takeOvers) take-overs, \(links) links, \(stops) stops, \(diskFaults) disk faults, "
       + "\(broadcastsAccepted) of \(broadcastsSent) broadcasts accepted, "
       + "\(broadcastsDelivered) delivered, \(woken) of \(dormant) dormant devices woken, "
       + "\(relayedReceived) of \(relayed) received upstream, \(relayedRepeated) repeated"
@@ -99,6 +99,7 @@ private struct Totals {
   private var seeds = 0
   private var seconds = 0
   private var crashes = 0
+  private var takeOvers = 0
   private var diskFaults = 0
   private var accepted = 0
   private var broadcasts = 0
@@ -110,6 +111,7 @@ private struct Totals {
     seeds += 1
     seconds += outcome.simulatedSeconds
     crashes += outcome.crashes
+    takeOvers += outcome.takeOvers
     diskFaults += outcome.diskFaults
     accepted += outcome.accepted
     broadcasts += outcome.broadcastsAccepted
@@ -121,7 +123,8 @@ private struct Totals {
   var text: String {
     let tenths = seconds / 360
     return "\(seeds) seeds, \(tenths / 10).\(tenths % 10) simulated hours, \(crashes) crashes, "
-      + "\(diskFaults) disk faults, \(accepted) notifications and \(broadcasts) broadcasts accepted, "
+      + "\(takeOvers) take-overs, \(diskFaults) disk faults, \(accepted) notifications and "
+      + "\(broadcasts) broadcasts accepted, "
       + "\(woken) dormant devices woken, \(relayed) notifications relayed, \(repeated) of them "
       + "again after a crash: no law was broken"
   }

@@ -9,11 +9,17 @@ private final class ScriptedSystem: SimulatedSystem {
   var writable: Set<Int32> = []
   var closed: [Int32: Bool] = [:]
   var adopted: [Int32] = []
+  var timeouts: [Int32: Int] = [:]
 
   var monotonicMilliseconds: UInt64 { 0 }
   var turnAgeMilliseconds: UInt64 { 0 }
   var wallClockMilliseconds: Int64 { 0 }
   func wake(_ loop: EventLoop) {}
+  func connect(to address: SocketAddress) -> Int32 { 1_000_000 + Int32(address.port) }
+  func connectError(_ descriptor: Int32) -> Int32 { descriptor - 1_000_000 }
+  func setUserTimeout(_ descriptor: Int32, milliseconds: Int) {
+    timeouts[descriptor] = milliseconds
+  }
   func adopted(_ descriptor: Int32, by loop: EventLoop) { adopted.append(descriptor) }
   func isReadable(_ descriptor: Int32) -> Bool { readable.contains(descriptor) }
   func isWritable(_ descriptor: Int32) -> Bool { writable.contains(descriptor) }
@@ -48,6 +54,15 @@ struct SimulatedSocketTests {
   init() { loop = EventLoop(name: "simulated", simulated: system) }
 
   private func turns(_ count: Int) { for _ in 0..<count { _ = loop.takeTurn() } }
+
+  @Test("The system makes connections, and knows how long they may be silent")
+  func connecting() throws {
+    let socket = try Socket.connect(to: .loopbackIPv4(port: 7), loop: loop)
+    #expect(system.adopted == [1_000_007])
+    #expect(socket.connectError() == 7)
+    socket.setUserTimeout(milliseconds: 5000)
+    #expect(system.timeouts == [1_000_007: 5000])
+  }
 
   @Test("Readiness is reported while it lasts and is wanted")
   func levelTriggered() throws {

@@ -4,8 +4,10 @@ import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer
+import ApusStore
 import ApusTLS
 import ApusTesting
+import ApusTrust
 import ApusWire
 import Foundation
 import Testing
@@ -13,13 +15,16 @@ import Testing
 /// Connections from peers that are no node of the cluster, and bytes that make no sense.
 @Suite("The listener for other nodes")
 struct LinkListenerTests {
+  private let store = MemoryStore()
   private let service: TestService
   private let address: SocketAddress
   private let data: DataDirectory
 
   init() throws {
     let admin = AdminConfiguration(hasSocket: false, version: "1")
-    service = try TestService(nil, .init { ($0.isBehindEdge, $0.admin) = (true, admin) })
+    let store = store
+    service = try TestService(
+      nil, .init { ($0.isBehindEdge, $0.admin, $0.store) = (true, admin, store) })
     address = try #require(service.linkAddress)
     data = DataDirectory(path: service.directory.data.path)
   }
@@ -132,5 +137,47 @@ struct LinkListenerTests {
     #expect(
       try client.take(13 + reason.count) == [0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 0, 22] + reason)
     try client.finish()
+  }
+
+  /// How the node that has the client's connection ends that of the link.
+  enum LinkEnd: CaseIterable {
+    /// With close_notify: the client has everything.
+    case confirmed
+    /// Without it, as when the node is killed.
+    case silent
+    /// The same before the list has been sent to its end.
+    case early
+    case reset
+  }
+
+  @Test("A list of feedback is read only if the client's node says so", arguments: LinkEnd.allCases)
+  func feedback(_ end: LinkEnd) throws {
+    let row = FeedbackBench.rows(1)[0]
+    var group = store.makeGroup()
+    group.putFeedback(row, in: FeedbackBench.list, replacing: nil)
+    store.commit(group) { _ in }
+    try waitUntil("the row is stored") {
+      try store.feedbackTime(of: row.token, in: FeedbackBench.list) != nil
+    }
+    let (_, node) = try node("a")
+    let client = try connect(node)
+    let chain = try service.directory.providerIdentity().certificateChainPEM
+    let certificate = try Certificate(pem: String(decoding: chain, as: UTF8.self)).der
+    // Listener 3, production, the first one; 192.0.2.9:1000; no application protocol.
+    let peer: [UInt8] = [3, 0, 0, 4, 192, 0, 2, 9, 3, 0xe8, 0] + certificate
+    try client.send([2, UInt8(peer.count >> 8), UInt8(peer.count & 0xff)] + peer)
+    if end != .early {
+      #expect(try RawFeedbackTuple.list(client.receiveAll().bytes) == [FeedbackBench.tuple(row)])
+    }
+    switch end {
+    case .confirmed: try client.finish()
+    case .silent, .early: client.shutdownWrite()
+    case .reset: client.reset()
+    }
+    let count = end == .confirmed ? 0 : 1
+    try waitUntil("the connection has ended") { service.service.connectionCount() == 0 }
+    var rows: [FeedbackRow] = []
+    try store.feedbackRows(of: FeedbackBench.list, after: nil, limit: .max, into: &rows)
+    #expect(rows.count == count)
   }
 }

@@ -29,6 +29,15 @@ struct SimulationTests {
     #expect(report.dormant > 0 && report.woken > 0)
   }
 
+  @Test("No law is broken with several nodes", arguments: [2, 5])
+  func cluster(nodes: Int) throws {
+    let report = try run(seed: UInt64(nodes)) { $0.nodes = nodes }
+    #expect(
+      report.violations.isEmpty, "\(report.violations)\napus-sim --seed \(nodes) --nodes \(nodes)")
+    #expect(report.accepted > 0 && report.delivered > 0)
+    #expect(report.links > 0)
+  }
+
   /// In this world a device that is cut off switches a topic on while the disk is full: the service cannot know yet,
   /// and discards.
   @Test("A filter that is still under way breaks no law")

@@ -10,6 +10,15 @@ package struct LinkIdentity: Sendable {
   /// Of those that issue nodes' certificates.
   package let authorityPEM: [UInt8]
 
+  package init(
+    node: NodeName, certificatePEM: [UInt8], keyPEM: [UInt8], authorityPEM: [UInt8]
+  ) {
+    self.node = node
+    self.certificatePEM = certificatePEM
+    self.keyPEM = keyPEM
+    self.authorityPEM = authorityPEM
+  }
+
   private static let domain = "nodes.apus.internal"
 
   /// The name in a node's certificate, which no client of the service may have.

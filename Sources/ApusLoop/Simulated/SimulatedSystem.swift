@@ -15,6 +15,14 @@ package protocol SimulatedSystem: AnyObject {
   /// The loop has work: a turn must follow. May be called again before that turn.
   func wake(_ loop: EventLoop)
 
+  /// Begins to connect, and returns the descriptor. It becomes writable when the outcome is known.
+  func connect(to address: SocketAddress) -> Int32
+  /// The `errno` of connecting, 0 for success.
+  func connectError(_ descriptor: Int32) -> Int32
+
+  /// How long written bytes may stay unacknowledged before the connection is given up.
+  func setUserTimeout(_ descriptor: Int32, milliseconds: Int)
+
   /// The loop now watches a descriptor, and expects `EventLoop.look(at:)` when it may have become ready.
   func adopted(_ descriptor: Int32, by loop: EventLoop)
   /// Whether reading would return bytes, the end of the stream, or an error.
@@ -28,4 +36,13 @@ package protocol SimulatedSystem: AnyObject {
   /// With a reset, or gracefully.
   func close(_ descriptor: Int32, resets: Bool)
   func unacknowledgedByteCount(_ descriptor: Int32) -> Int?
+}
+
+/// For a system whose programs only accept connections.
+extension SimulatedSystem {
+  package func connect(to address: SocketAddress) -> Int32 {
+    preconditionFailure("this system makes no connections")
+  }
+  package func connectError(_ descriptor: Int32) -> Int32 { 0 }
+  package func setUserTimeout(_ descriptor: Int32, milliseconds: Int) {}
 }

@@ -72,9 +72,28 @@ extension Connection {
   func inputEnded() {
     guard tls.isRepresented else { return peerFinished() }
     guard !isPeerFinished else { return }
+    if awaitsConfirmation { return abort() }
     inputEndedAtEdge()
     if !isLeaving { driver?.drain() }
     markDirty()
+  }
+
+  /// Whether another node has the client's connection, and must say with close_notify that the client has everything.
+  /// If the link ends without it, the node was killed, or its client is gone.
+  var isConfirmedByNode: Bool { tls.isRepresented && awaitsConfirmation }
+
+  /// Whether that word is in `input`, which is discarded otherwise.
+  func hasLastWord(_ input: UnsafeRawBufferPointer) -> Bool {
+    let buffers = context.tlsBuffers
+    unsafe tls.provide(input, buffers: buffers)
+    defer { writeOutput() }
+    while true {
+      switch tls.read(buffers: buffers) {
+      case .plaintext, .handshakeCompleted: continue
+      case .closedByPeer: return true
+      case .needsInput, .failed: return false
+      }
+    }
   }
 
   /// The other node uses the connection for itself.

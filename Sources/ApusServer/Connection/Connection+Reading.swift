@@ -39,9 +39,12 @@ extension Connection {
   private func discardInput(times: Int) {
     for _ in 0..<times {
       switch unsafe socket.read(into: context.receiveBuffer) {
-      case .bytes: continue
+      case .bytes(let count):
+        let input = unsafe UnsafeRawBufferPointer(rebasing: context.receiveBuffer[..<count])
+        if isConfirmedByNode, unsafe hasLastWord(input) { return discardedInputEnded() }
       case .wouldBlock: return
-      case .endOfStream: return discardedInputEnded()
+      case .endOfStream:
+        return isConfirmedByNode && !isPeerFinished ? abort() : discardedInputEnded()
       case .failed: return abort()
       }
     }

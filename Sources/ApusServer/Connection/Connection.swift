@@ -317,7 +317,7 @@ final class Connection: SocketHandler {
     watch()
   }
 
-  private var awaitsConfirmation: Bool { driver?.awaitsConfirmation == true }
+  var awaitsConfirmation: Bool { driver?.awaitsConfirmation == true }
 
   /// Whether nothing is lost if the connection is cut: the peer's system has all output, its end included. A peer that
   /// opens its next connection before it closes this one must not have to wait for itself.

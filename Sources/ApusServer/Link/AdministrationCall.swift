@@ -61,7 +61,12 @@ final class AdministrationCall {
 
   private func connect() {
     guard done != nil, stream == nil, let target = edge.target else { return }
-    do { stream = try LinkStream(target, context, user: self) } catch { lastFault = "\(error)" }
+    do {
+      stream = try LinkStream(
+        target, context, silenceMilliseconds: Limits.linkWaitMilliseconds, user: self)
+    } catch {
+      lastFault = "\(error)"
+    }
   }
 
   /// What may have been done is not asked for again.

@@ -125,7 +125,8 @@ final class ForwardedConnection: ConnectionDriver {
     if toNode.isEmpty {
       // A reader of feedback that has finished may still be cut off.
       if connection.isPeerFinished, !awaitsConfirmation { stream?.finish() }
-      if isDraining { stream?.shut() }
+      // The end of a reader of feedback is told by how the link ends.
+      if isDraining, !awaitsConfirmation { stream?.shut() }
     }
     if !toClient.isEmpty, connection.mayWrite { encrypt() }
     stream?.pause(!toClient.isEmpty)
@@ -165,7 +166,12 @@ final class ForwardedConnection: ConnectionDriver {
   override func drain() {
     connection.readBeforeDrain()
     isDraining = true
-    if stage != .open { giveLinkUp()?.close() }
+    switch stage {
+    case .open: break
+    // How the link ends tells whether the client has everything.
+    case .over where awaitsConfirmation: break
+    case .waiting, .opening, .over: giveLinkUp()?.close()
+    }
     connection.markDirty()
   }
 
@@ -185,7 +191,10 @@ extension ForwardedConnection: LinkOpener {
   func openLink() -> Bool {
     isQueued = false
     guard stage == .waiting, let target = edge.target else { return false }
-    do { stream = try LinkStream(target, context, user: self) } catch {
+    do {
+      stream = try LinkStream(
+        target, context, silenceMilliseconds: Limits.linkSilenceMilliseconds, user: self)
+    } catch {
       connection.noteLinkFault("\(error)")
       waitAgain()
       return false

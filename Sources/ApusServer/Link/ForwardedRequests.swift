@@ -26,7 +26,12 @@ final class ForwardedRequests {
     self.onAnswer = onAnswer
     guard let target = edge.target else { return nil }
     connection.forwardedPeer.encode(to: &preface)
-    do { stream = try LinkStream(target, connection.context, user: self) } catch { return nil }
+    do {
+      stream = try LinkStream(
+        target, connection.context, silenceMilliseconds: Limits.linkWaitMilliseconds, user: self)
+    } catch {
+      return nil
+    }
   }
 
   /// Whether a further request needs another connection.

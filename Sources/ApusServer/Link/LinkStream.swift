@@ -46,12 +46,19 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
   private static let readsPerTurn = 4
 
   /// Begins to connect.
-  init(_ target: LinkTarget, _ context: WorkerContext, user: any LinkStreamUser) throws {
+  ///
+  /// - Parameter silenceMilliseconds: How long the other machine may leave bytes unacknowledged before the connection
+  ///   counts as lost. A node whose network is cut has its address and its lease all the same.
+  init(
+    _ target: LinkTarget, _ context: WorkerContext, silenceMilliseconds: UInt64,
+    user: any LinkStreamUser
+  ) throws {
     self.target = target
     self.context = context
     self.user = user
     tls = try TLSConnection(context: target.context, session: target.session)
     socket = try Socket.connect(to: target.address, loop: context.loop)
+    socket.setUserTimeout(milliseconds: Int(silenceMilliseconds))
     socket.handler = self
     socket.setInterest(reading: false, writing: true)
     let timer = LoopTimer(loop: context.loop) { [unowned self] in lost("no answer in time") }

@@ -23,6 +23,9 @@ final class Uplink {
   /// Takes each verdict, and the notification for reuse.
   private let onVerdict: (Verdict, Notification) -> Void
 
+  /// False breaks that rule, for simulations.
+  var routesAgain = true
+
   /// The first byte that the link carries.
   private static let preface = LinkPurpose.notifications.rawValue
   private static let tickMilliseconds: UInt64 = 100
@@ -97,7 +100,12 @@ final class Uplink {
     let now = context.loop.nowMilliseconds
     guard stream == nil, now >= nextTryMilliseconds, let target = edge.target else { return }
     nextTryMilliseconds = now + Limits.linkRetryMilliseconds
-    do { stream = try LinkStream(target, context, user: self) } catch { failed("\(error)") }
+    do {
+      stream = try LinkStream(
+        target, context, silenceMilliseconds: Limits.linkWaitMilliseconds, user: self)
+    } catch {
+      failed("\(error)")
+    }
   }
 
   private func failed(_ fault: String) {
@@ -114,7 +122,7 @@ final class Uplink {
     stream = nil
     input = []
     repeatedCount += UInt64(sends.count - sends.waitingCount)
-    sends.linkEnded()
+    if routesAgain { sends.linkEnded() }
   }
 }
 

@@ -44,6 +44,12 @@ final class Router {
   /// Messages that wait for this worker.
   var inboxDepth: Int { inbox.count }
 
+  /// For simulations that are to notice: whether an edge routes again what a link had when it ended.
+  var routesAgain: Bool {
+    get { uplink?.routesAgain ?? true }
+    set { uplink?.routesAgain = newValue }
+  }
+
   /// Nil where this node decides.
   var linkFigures: LinkFigures? { uplink?.figures }
 

@@ -20,24 +20,16 @@ package struct LinkServing: Sendable {
 }
 
 /// The node that decides about devices, and how others reach it.
-final class LinkTarget: Sendable {
+package final class LinkTarget: Sendable {
   let node: NodeName
   let address: SocketAddress
   let context: TLSContext
   private let lastSession = Mutex<TLSSession?>(nil)
 
-  /// - Throws: `TLSError`, for an identity that is not one.
-  init(_ node: NodeName, at address: SocketAddress, as identity: LinkIdentity) throws {
+  init(_ node: NodeName, at address: SocketAddress, _ context: TLSContext) {
     self.node = node
     self.address = address
-    var tls = TLSClientConfiguration(
-      trustRoots: .authorities(PEM: identity.authorityPEM),
-      identity: TLSIdentity(
-        certificateChainPEM: identity.certificatePEM, privateKeyPEM: identity.keyPEM),
-      applicationProtocols: [Self.applicationProtocol],
-      serverName: LinkIdentity.serverName(of: node), minimumVersion: .v1_3)
-    tls.allowsCompaction = true
-    context = try TLSContext(client: tls)
+    self.context = context
   }
 
   func isSamePlace(as other: LinkTarget) -> Bool {
@@ -45,7 +37,7 @@ final class LinkTarget: Sendable {
   }
 
   /// Its number grows when nodes of one version would misunderstand those of the other.
-  static let applicationProtocol = "apus-link/1"
+  package static let applicationProtocol = "apus-link/1"
 
   /// The session to resume.
   var session: TLSSession? {
@@ -54,9 +46,24 @@ final class LinkTarget: Sendable {
   }
 }
 
+extension LinkIdentity {
+  /// What links to that node speak.
+  ///
+  /// - Throws: `TLSError`, for an identity that is not one.
+  func context(for node: NodeName) throws -> TLSContext {
+    var tls = TLSClientConfiguration(
+      trustRoots: .authorities(PEM: authorityPEM),
+      identity: TLSIdentity(certificateChainPEM: certificatePEM, privateKeyPEM: keyPEM),
+      applicationProtocols: [LinkTarget.applicationProtocol],
+      serverName: LinkIdentity.serverName(of: node), minimumVersion: .v1_3)
+    tls.allowsCompaction = true
+    return try TLSContext(client: tls)
+  }
+}
+
 /// What makes a service an edge: it accepts clients for the node that decides.
 final class Edge: Sendable {
-  private let identity: LinkIdentity
+  private let makeContext: @Sendable (NodeName) throws -> TLSContext
   private let state = Mutex(State())
 
   private struct State {
@@ -66,7 +73,10 @@ final class Edge: Sendable {
     var isSurrendered = false
   }
 
-  init(_ identity: LinkIdentity) { self.identity = identity }
+  /// - Parameter makeContext: What links to that node speak.
+  init(_ makeContext: @escaping @Sendable (NodeName) throws -> TLSContext) {
+    self.makeContext = makeContext
+  }
 
   /// Nil while no node decides.
   var target: LinkTarget? { state.withLock { $0.target } }
@@ -90,7 +100,7 @@ final class Edge: Sendable {
   func setTarget(_ place: (node: NodeName, address: SocketAddress)?) throws -> Bool {
     let known = target
     guard known?.node != place?.node || known?.address != place?.address else { return false }
-    let next = try place.map { try LinkTarget($0.node, at: $0.address, as: identity) }
+    let next = try place.map { LinkTarget($0.node, at: $0.address, try makeContext($0.node)) }
     state.withLock { state in
       (state.target, state.sinceMilliseconds) = (next, EventLoop.monotonicMilliseconds())
     }

@@ -89,6 +89,9 @@ import ApusTrust
     }
   }
 
+  /// For a service whose connections come from elsewhere.
+  func know(_ listeners: [ServiceListener]) { self.listeners = listeners }
+
   /// Opens a socket for each address of `listener`; returns the addresses that were bound.
   func listen(_ listener: ServiceListener, reusePort: Bool) throws -> [SocketAddress] {
     let place = listeners.count

@@ -31,8 +31,10 @@ final class BroadcastWorld {
     // With long waits, a device may miss a broadcast that no newer one replaces soon.
     meanWait = random.between(5, random.chance(1, in: 4) ? 600 : 60) * Timeline.second
     oracle = BroadcastOracle(
-      world.timeline, wallMilliseconds: { [unowned world] in world.host.wallClockMilliseconds },
-      mishaps: { [unowned world] in world.server.crashCount + world.disk.faultCount },
+      world.timeline, wallMilliseconds: { [unowned world] in world.clock.wallMilliseconds },
+      mishaps: { [unowned world] in
+        world.server.crashCount + world.server.takeOverCount + world.disk.faultCount
+      },
       violated: { [unowned world] in world.oracle.violated($0, $1) })
     environments = Environment.allCases.filter { environment in
       world.devices.contains { $0.environment == environment }
@@ -167,7 +169,7 @@ final class BroadcastWorld {
   private func broadcast(_ index: Int) {
     let channel = oracle.channels[index]
     guard let broadcaster = broadcasters[channel.environment], broadcaster.isReady else { return }
-    let now = world.host.wallClockMilliseconds / 1000
+    let now = world.clock.wallMilliseconds / 1000
     // One in twenty is wrong: a channel that stores nothing takes no expiration.
     let mayExpire = channel.storage == .newest || random.chance(1, in: 20)
     let expiration =

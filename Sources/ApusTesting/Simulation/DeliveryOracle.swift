@@ -1,5 +1,4 @@
 import ApusModel
-import ApusRandom
 
 /// One notification as known to its provider and its device.
 struct SentNotification {
@@ -42,6 +41,9 @@ struct SentNotification {
   /// The service's clock was past its expiration at some time since it was sent.
   var mayHaveExpired = false
 
+  /// A link between nodes ended before its answer came: it was perhaps routed again.
+  var mayComeTwice = false
+
   var mayBeStored: Bool { expirationSeconds != 0 }
 }
 
@@ -54,7 +56,7 @@ final class DeliveryOracle {
   private(set) var broken: Set<SimulationLaw> = []
   private let trace: SimulationTrace
   private let timeline: Timeline
-  private let host: SimulatedHost
+  private let clock: SimulatedClock
   /// Serial numbers for each device, in the order of sending.
   private var ofDevice: [[Int]]
   /// The unsettled ones.
@@ -64,19 +66,18 @@ final class DeliveryOracle {
   /// Expirations that are still in the future, by the service's clock.
   private var expiring: [Int] = []
 
-  init(devices: Int, timeline: Timeline, host: SimulatedHost, trace: SimulationTrace) {
+  init(devices: Int, clock: SimulatedClock, trace: SimulationTrace) {
     ofDevice = Array(repeating: [], count: devices)
     open = ofDevice
-    self.timeline = timeline
-    self.host = host
+    timeline = clock.timeline
+    self.clock = clock
     self.trace = trace
   }
 
   /// Without a service.
   convenience init(devices: Int, timeline: Timeline) {
     self.init(
-      devices: devices, timeline: timeline,
-      host: SimulatedHost(timeline, random: SeededRandom(seed: 1)),
+      devices: devices, clock: SimulatedClock(timeline),
       trace: SimulationTrace(timeline, capacity: 0))
   }
 
@@ -109,7 +110,7 @@ final class DeliveryOracle {
     let serial = sent.count
     var notification = SentNotification(
       device: device, app: app, environment: environment, expirationSeconds: expirationSeconds,
-      sentWallMilliseconds: host.wallClockMilliseconds, sentTime: timeline.now)
+      sentWallMilliseconds: clock.wallMilliseconds, sentTime: timeline.now)
     notification.mayBeDiscarded = isTopicOff
     notification.mayBeReplaced = !isDeviceSteady
     sent.append(notification)
@@ -122,7 +123,7 @@ final class DeliveryOracle {
   func accepted(_ serial: Int) { answer(serial, .accepted) }
   /// `mayHaveTaken`: because of a fault of the service, after which it is unknown what its disk kept.
   func refused(_ serial: Int, mayHaveTaken: Bool) {
-    answer(serial, mayHaveTaken ? .unknown : .refused)
+    answer(serial, mayHaveTaken || sent[serial].mayComeTwice ? .unknown : .refused)
   }
   /// It has a collapse id: newer ones that have it too may replace it while it waits.
   func collapses(_ serial: Int, group: Int) {
@@ -130,6 +131,12 @@ final class DeliveryOracle {
     sent[serial].mayBeReplaced = true
   }
   func lost(_ serial: Int) { answer(serial, .unknown) }
+  /// A link between two nodes has ended. What has no answer is routed again.
+  func linkEnded() {
+    for serial in sent.indices where sent[serial].standing == .waiting {
+      sent[serial].mayComeTwice = true
+    }
+  }
   func named(_ serial: Int) { sent[serial].isNamed = true }
 
   private func answer(_ serial: Int, _ standing: SentNotification.Standing) {
@@ -183,6 +190,8 @@ final class DeliveryOracle {
     /// The service's time when it wrote the frame; nil if the frame had to wait for room.
     var wallMilliseconds: Int64?
     var isFromStorage: Bool
+    /// Whether the device is told that it may have got it before; nil if its protocol cannot say so.
+    var mayBeRepeated: Bool?
   }
 
   func delivered(_ arrival: Arrival) {
@@ -203,10 +212,11 @@ final class DeliveryOracle {
     if notification.standing == .refused {
       violated(.rejection, "notification \(serial) was rejected but arrived")
     }
-    if notification.isSettled {
+    let isExpectedAgain = notification.mayComeTwice && arrival.mayBeRepeated ?? true
+    if notification.isSettled, !isExpectedAgain {
       violated(.uniqueness, "notification \(serial) arrived again after a durable acknowledgement")
     }
-    if !notification.mayBeStored, notification.deliveries > 0 {
+    if !notification.mayBeStored, notification.deliveries > 0, !isExpectedAgain {
       violated(.uniqueness, "notification \(serial) arrived twice although it was not to be stored")
     }
     checkExpiration(notification, serial, arrival)
@@ -301,7 +311,7 @@ final class DeliveryOracle {
 
   /// The service's clock advanced, was set, or is about to be set.
   func clockMoved() {
-    let seconds = host.wallClockMilliseconds / 1000
+    let seconds = clock.wallMilliseconds / 1000
     expiring.removeAll { serial in
       guard let expiration = sent[serial].expirationSeconds, seconds >= expiration else {
         return false

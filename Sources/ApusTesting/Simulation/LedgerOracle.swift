@@ -5,7 +5,7 @@ import ApusStore
 /// Records which notifications the service accepted and ended while it ran, and compares this with the ledger on the
 /// disk: a killed process must not lose an end, and what it had only in memory ends with the next start. Only what is
 /// still stored has no end, or will end again.
-final class LedgerOracle: LedgerWatcher, @unchecked Sendable {
+final class LedgerOracle: @unchecked Sendable {
   /// By order of acceptance: ends that the workers reported and the disk has not shown yet.
   private var awaited: Set<UInt64> = []
   /// Accepted and not ended.
@@ -35,8 +35,19 @@ final class LedgerOracle: LedgerWatcher, @unchecked Sendable {
     }
   }
 
+  /// By a process that another one has taken over from: nothing of it is kept, but its provider may have been told.
+  func notedByFenced(_ events: [LedgerEvent]) {
+    for event in events where event.facts.device != .none && event.state == .received {
+      name(event)
+    }
+  }
+
   private func count(_ event: LedgerEvent) {
     receivedCount += 1
+    name(event)
+  }
+
+  private func name(_ event: LedgerEvent) {
     guard acceptedOrders.insert(event.facts.order).inserted else { return }
     if let serial = SimulationID.serial(of: event.facts.id) {
       accepted.insert(serial)

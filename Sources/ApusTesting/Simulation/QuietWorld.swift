@@ -15,8 +15,8 @@ final class QuietWorld {
     var random = SeededRandom(seed: 1)
     credentials = try SimulationCredentials()
     let trace = SimulationTrace(timeline, capacity: 0)
-    let host = SimulatedHost(timeline, random: random.split())
-    network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
+    let host = SimulatedHost(SimulatedClock(timeline), random: random.split())
+    network = SimulatedNetwork(timeline, random: random.split(), trace: trace)
     let disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: nil)
     let credentials = credentials
     var configuration = ServerConfiguration(dataDirectory: "(simulated)", listeners: [])
@@ -28,6 +28,7 @@ final class QuietWorld {
       },
       configuration: configuration, trust: try credentials.trust(SimulatedDirectory()), workers: 1,
       random: random.split())
+    network.pick = { [unowned server] in server }
   }
 
   func start() {

@@ -37,14 +37,16 @@ final class RelayWorld {
     self.world = world
     var random = SeededRandom(seed: world.options.seed ^ 0x5e1a_75b0)
     let isOnBySeed = random.chance(2, in: 5)
-    isOn = world.options.hasRelay ?? world.options.canary?.needsRelay ?? isOnBySeed
+    isOn =
+      world.options.hasRelay ?? world.options.canary?.needsRelay
+      ?? (isOnBySeed && world.cluster == nil)
     meanWait = random.between(4, 20) * Timeline.second
     meanFault = random.between(5, 60) * Timeline.second
     limits = SpoolLimits(
       byteCount: random.chance(1, in: 4) ? 6_000 : 1 << 30,
       ageSeconds: random.chance(1, in: 4) ? 600 : 86_400)
     oracle = RelayOracle(
-      world.timeline, wallMilliseconds: { [unowned world] in world.host.wallClockMilliseconds },
+      world.timeline, wallMilliseconds: { [unowned world] in world.clock.wallMilliseconds },
       isUntroubled: { [unowned world] in
         world.wasUntroubled(since: $0, $1) && world.oracle.clockSetTime < $0
       },
@@ -127,7 +129,7 @@ final class RelayWorld {
     let index = random.pick(good)
     let ago = Int64(random.between(0, 100_000_000))
     upstream.conditions[index] = .dead(
-      sinceMilliseconds: world.host.wallClockMilliseconds - ago)
+      sinceMilliseconds: world.clock.wallMilliseconds - ago)
     issue(tokens[index].app, .good)
     if random.chance(1, in: 4) { issue(tokens[index].app, .bad) }
   }

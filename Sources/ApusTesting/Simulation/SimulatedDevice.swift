@@ -102,6 +102,9 @@ final class SimulatedDevice: ChannelOwner {
     return link.isServiceOpen && !link.isServiceGone && !link.isCut
   }
 
+  /// Whether what it gets was written at one node and passed on by another.
+  private var isAtEdge: Bool { channel?.link?.host !== world.server.host }
+
   /// Whether the device has been connected, awake and acknowledging, with the app enabled, since then.
   func isAttentive(_ app: Int, since time: UInt64) -> Bool {
     states[app] == .enabled && isAttentive(since: time)
@@ -285,8 +288,10 @@ final class SimulatedDevice: ChannelOwner {
           DeliveryOracle.Arrival(
             serial: serial, device: index, app: app(of: view.notification.topic),
             environment: environment,
-            wallMilliseconds: channel.wasBlocked ? nil : wallMilliseconds,
-            isFromStorage: view.notification.storage.contains(.fromStorage)), to: world, &random)
+            wallMilliseconds: channel.wasBlocked || isAtEdge ? nil : wallMilliseconds,
+            isFromStorage: view.notification.storage.contains(.fromStorage),
+            mayBeRepeated: dialect.allowsExtensions
+              ? view.notification.storage.contains(.mayBeRepeated) : nil), to: world, &random)
       }
     } catch {
       world.oracle.violated(

@@ -73,6 +73,20 @@ final class SimulatedDisk {
     store.die()
   }
 
+  /// Another process takes over: the first one writes nothing more. A group in the middle of a commit is there
+  /// completely or not at all.
+  func fence() {
+    guard let store else { return }
+    var survives = false
+    if store.isSyncing {
+      survives = random.chance(1, in: 2)
+      trace("fenced group", survives ? 1 : 0, store.inFlight.count)
+      if survives { apply(store.inFlight) }
+    }
+    guard canary != .writesFenced, canary != .hasTwoOwners else { return }
+    store.fence(writes: survives)
+  }
+
   // MARK: Journals
 
   private var journals: [JournalMemory] = []
@@ -86,6 +100,9 @@ final class SimulatedDisk {
     }
     return journals
   }
+
+  /// Another machine goes on, which has none of them.
+  func dropJournals() { journals = [] }
 
   /// Power was lost: the system had written only some of the unsynced data.
   func loseJournals() {
@@ -222,6 +239,8 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
     case recovering
     case closing
     case closed
+    /// Another process has taken over.
+    case fenced
     /// The process was killed.
     case dead
   }
@@ -248,6 +267,7 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
     switch state {
     case .dead: return
     case .closing, .closed: return completion(.closed)
+    case .fenced: return completion(disk.canary == .acceptsFenced ? nil : Self.takenOver)
     case .open, .recovering: break
     }
     if disk.canary == .answersEarly {
@@ -291,7 +311,7 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
       if state == .open { state = .recovering }
       // It is unknown what the disk kept of the failed group.
       if keeps { disk.apply(done) }
-      for pending in done { pending.completion(error) }
+      for pending in done { pending.completion(disk.canary == .believesUnknown ? nil : error) }
       recoverLater()
       refuseSoon()
     }
@@ -314,6 +334,17 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
     }
   }
 
+  private static let takenOver = StoreError.takenOver(place: "(simulated)", holder: "node1")
+
+  /// - Parameter writes: Whether the groups in flight are written.
+  func fence(writes: Bool) {
+    guard state != .dead, state != .closed else { return }
+    state = .fenced
+    for pending in inFlight { pending.completion(writes ? nil : Self.takenOver) }
+    for pending in waiting { pending.completion(Self.takenOver) }
+    (waiting, inFlight) = ([], [])
+  }
+
   func die() {
     state = .dead
     waiting = []
@@ -324,7 +355,7 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
 
   private func check() throws(StoreError) {
     switch state {
-    case .open, .closing: return
+    case .open, .closing, .fenced: return
     case .recovering: if !isReadable { throw .unavailable }
     case .closed, .dead: throw .closed
     }

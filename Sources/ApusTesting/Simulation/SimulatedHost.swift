@@ -2,23 +2,35 @@ import ApusRandom
 import ApusLoop
 import Glibc
 
-/// The service's machine: its clocks, its sockets, and the processor time of its loops.
+/// A machine's end of a connection.
+protocol SimulatedEnd: AnyObject {
+  var descriptor: Int32 { get }
+  /// Nil until the program watches it.
+  var loop: EventLoop? { get set }
+  var isReadable: Bool { get }
+  var isWritable: Bool { get }
+  /// The `errno` of connecting, 0 for success.
+  var connectError: Int32 { get }
+  var unacknowledgedByteCount: Int { get }
+  var userTimeoutMilliseconds: UInt64 { get set }
+  func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult
+  func write(_ bytes: UnsafeRawBufferPointer) -> IOResult
+  func shutdownWrite()
+  func close(resets: Bool)
+}
+
+/// A machine of the service: its clocks, its sockets, and the processor time of its loops.
 final class SimulatedHost: SimulatedSystem {
   let timeline: Timeline
+  let clock: SimulatedClock
   private var random: SeededRandom
-  private var links: [Int32: SimulatedLink] = [:]
+  private var ends: [Int32: any SimulatedEnd] = [:]
 
   /// Switched off: nothing is answered, not even with a reset.
   var isOff = false
 
-  // Clocks.
   /// Simulated time of the last boot, at which the monotonic clock starts.
   private var bootMicroseconds: UInt64 = 0
-  /// How fast the clock is, in millionths.
-  var driftMillionths: Int64 = 0
-  private var wallOffsetMilliseconds: Int64 = 0
-  /// Unix milliseconds at the start of every simulation.
-  static let epochMilliseconds: Int64 = 1_800_000_000_000
 
   // Loops.
   private var loops: [EventLoop] = []
@@ -30,9 +42,14 @@ final class SimulatedHost: SimulatedSystem {
   var stalledUntil: UInt64 = 0
   /// Called after every turn.
   var afterTurn: (() -> Void)?
+  /// Connects to another machine of the service.
+  var onConnect: (SocketAddress) -> any SimulatedEnd = { _ in
+    preconditionFailure("this world has one machine")
+  }
 
-  init(_ timeline: Timeline, random: SeededRandom) {
-    self.timeline = timeline
+  init(_ clock: SimulatedClock, random: SeededRandom) {
+    timeline = clock.timeline
+    self.clock = clock
     self.random = random
   }
 
@@ -40,29 +57,14 @@ final class SimulatedHost: SimulatedSystem {
 
   var monotonicMilliseconds: UInt64 {
     let since = Int64(timeline.now - bootMicroseconds)
-    return UInt64(1_000 + (since + since / 1_000_000 * driftMillionths) / 1_000)
+    return UInt64(1_000 + clock.drifted(since) / 1_000)
   }
 
   var turnAgeMilliseconds: UInt64 {
     random.chance(1, in: 50) ? random.between(10, 100) : random.between(0, 2)
   }
 
-  var wallClockMilliseconds: Int64 {
-    let since = Int64(timeline.now)
-    return Self.epochMilliseconds + wallOffsetMilliseconds
-      + (since + since / 1_000_000 * driftMillionths) / 1_000
-  }
-
-  /// The wall clock is set.
-  func setWallClock(byMilliseconds milliseconds: Int64) {
-    wallOffsetMilliseconds += milliseconds
-  }
-
-  /// Resets the wall clock to the real time.
-  func correctWallClock() {
-    let since = Int64(timeline.now)
-    wallOffsetMilliseconds = -(since / 1_000_000 * driftMillionths) / 1_000
-  }
+  var wallClockMilliseconds: Int64 { clock.wallMilliseconds }
 
   func boot() {
     bootMicroseconds = timeline.now
@@ -116,34 +118,41 @@ final class SimulatedHost: SimulatedSystem {
 
   // MARK: Sockets
 
-  func attach(_ link: SimulatedLink) { links[link.descriptor] = link }
-  func forget(_ link: SimulatedLink) { links[link.descriptor] = nil }
-  func link(_ descriptor: Int32) -> SimulatedLink? { links[descriptor] }
+  func attach(_ end: any SimulatedEnd) { ends[end.descriptor] = end }
+  func forget(_ descriptor: Int32) { ends[descriptor] = nil }
 
-  func adopted(_ descriptor: Int32, by loop: EventLoop) { links[descriptor]?.loop = loop }
-  func isReadable(_ descriptor: Int32) -> Bool { links[descriptor]?.isReadable ?? true }
-  func isWritable(_ descriptor: Int32) -> Bool { links[descriptor]?.isWritable ?? true }
+  func connect(to address: SocketAddress) -> Int32 {
+    let end = onConnect(address)
+    attach(end)
+    return end.descriptor
+  }
+
+  func connectError(_ descriptor: Int32) -> Int32 { ends[descriptor]?.connectError ?? EBADF }
+  func setUserTimeout(_ descriptor: Int32, milliseconds: Int) {
+    ends[descriptor]?.userTimeoutMilliseconds = UInt64(milliseconds)
+  }
+  func adopted(_ descriptor: Int32, by loop: EventLoop) { ends[descriptor]?.loop = loop }
+  func isReadable(_ descriptor: Int32) -> Bool { ends[descriptor]?.isReadable ?? true }
+  func isWritable(_ descriptor: Int32) -> Bool { ends[descriptor]?.isWritable ?? true }
 
   func read(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
-    guard let link = links[descriptor] else { return .failed(EBADF) }
-    return unsafe link.read(into: buffer)
+    guard let end = ends[descriptor] else { return .failed(EBADF) }
+    return unsafe end.read(into: buffer)
   }
 
   func write(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> IOResult {
-    guard let link = links[descriptor] else { return .failed(EBADF) }
-    return unsafe link.write(bytes)
+    guard let end = ends[descriptor] else { return .failed(EBADF) }
+    return unsafe end.write(bytes)
   }
 
-  func shutdownWrite(_ descriptor: Int32) { links[descriptor]?.shutdownWriteOfService() }
+  func shutdownWrite(_ descriptor: Int32) { ends[descriptor]?.shutdownWrite() }
 
-  func close(_ descriptor: Int32, resets: Bool) {
-    links[descriptor]?.closeService(resets: resets)
-  }
+  func close(_ descriptor: Int32, resets: Bool) { ends[descriptor]?.close(resets: resets) }
 
   /// For a canary.
   var callsAllTaken = false
 
   func unacknowledgedByteCount(_ descriptor: Int32) -> Int? {
-    callsAllTaken ? 0 : links[descriptor]?.unacknowledgedByteCount
+    callsAllTaken ? 0 : ends[descriptor]?.unacknowledgedByteCount
   }
 }

@@ -10,6 +10,14 @@ protocol LinkPeer: AnyObject {
   func linkEnded()
   /// Refused, reset or timed out. Nothing follows.
   func linkFailed()
+  /// Whether it is to be told of room for what it sends.
+  var awaitsRoom: Bool { get }
+  func linkHasRoom()
+}
+
+extension LinkPeer {
+  var awaitsRoom: Bool { false }
+  func linkHasRoom() {}
 }
 
 /// One direction of a connection.
@@ -34,6 +42,8 @@ final class Pipe {
   var sentCount: UInt64 = 0
   var hasEnded = false
   var endArrived = false
+  /// For so long bytes may be unacknowledged.
+  var userTimeoutMilliseconds: UInt64 = 924_000
   /// Since when bytes have been unacknowledged.
   var unacknowledgedSince: UInt64?
 
@@ -53,6 +63,8 @@ final class Pipe {
 final class SimulatedLink {
   let number: Int
   let listener: Int
+  /// The service's machine.
+  let host: SimulatedHost
   let network: SimulatedNetwork
   /// The service's end.
   let descriptor: Int32
@@ -80,11 +92,13 @@ final class SimulatedLink {
   private var unreadByPeer: [Pipe.Segment] = []
 
   init(
-    _ number: Int, listener: Int, peer: any LinkPeer, network: SimulatedNetwork, capacity: Int
+    _ number: Int, listener: Int, peer: any LinkPeer, host: SimulatedHost,
+    network: SimulatedNetwork, capacity: Int
   ) {
     self.number = number
     self.listener = listener
     self.peer = peer
+    self.host = host
     self.network = network
     descriptor = Int32(1_000_000 + number)
     toService = Pipe(capacity: capacity)
@@ -115,11 +129,11 @@ final class SimulatedLink {
     if pipe === toService { arriveAtService(segment) } else { arriveAtPeer(segment) }
   }
 
-  /// TCP gives up on a peer without acknowledgements after a quarter of an hour (tcp_retries2).
+  /// TCP gives up on a peer without acknowledgements after a quarter of an hour (tcp_retries2), or when it was told to.
   private func awaitProgress(of pipe: Pipe) {
     let since = network.timeline.now
     pipe.unacknowledgedSince = since
-    network.timeline.after(seconds: 924) { [self] in
+    network.timeline.after(1000 * pipe.userTimeoutMilliseconds) { [self] in
       guard pipe.unacknowledgedSince == since else { return }
       if pipe === toPeer { failService(ETIMEDOUT) } else { failPeer() }
     }
@@ -190,7 +204,12 @@ final class SimulatedLink {
       pipe.arrived.removeAll(keepingCapacity: pipe.arrived.capacity < 65_536)
       pipe.head = 0
     }
-    if !backlog.isEmpty { network.timeline.after(network.delay()) { [self] in pushBacklog() } }
+    if !backlog.isEmpty || peer?.awaitsRoom == true {
+      network.timeline.after(network.delay()) { [self] in
+        pushBacklog()
+        peer?.linkHasRoom()
+      }
+    }
     return .bytes(count)
   }
 
@@ -202,7 +221,7 @@ final class SimulatedLink {
     guard count > 0 else { return .wouldBlock }
     send(
       Pipe.Segment(
-        bytes: unsafe Array(bytes[..<count]), wallMilliseconds: network.host.wallClockMilliseconds),
+        bytes: unsafe Array(bytes[..<count]), wallMilliseconds: host.wallClockMilliseconds),
       into: toPeer)
     return .bytes(count)
   }
@@ -252,6 +271,9 @@ final class SimulatedLink {
 
   // MARK: The peer's end
 
+  /// What the peer's kernel takes at once.
+  var peerRoom: Int { backlog.isEmpty ? toService.room : 0 }
+
   private func arriveAtPeer(_ segment: Pipe.Segment) {
     guard !isPeerGone else { return }
     acknowledge(segment, of: toPeer)
@@ -287,6 +309,7 @@ final class SimulatedLink {
     guard isPeerOpen, !isPeerGone else { return }
     isPeerOpen = false
     backlog = []
+    toService.held = []
     let told = peer
     peer = nil
     told?.linkFailed()
@@ -353,4 +376,14 @@ final class SimulatedLink {
     }
     network.closed(self)
   }
+}
+
+extension SimulatedLink: SimulatedEnd {
+  var userTimeoutMilliseconds: UInt64 {
+    get { toPeer.userTimeoutMilliseconds }
+    set { toPeer.userTimeoutMilliseconds = newValue }
+  }
+  var connectError: Int32 { 0 }
+  func shutdownWrite() { shutdownWriteOfService() }
+  func close(resets: Bool) { closeService(resets: resets) }
 }

@@ -2,25 +2,29 @@ import ApusRandom
 import ApusLoop
 import ApusModel
 
-/// All connections to the service, and the network between.
+/// Accepts connections at its machine.
+protocol SimulatedNode: AnyObject {
+  var host: SimulatedHost { get }
+  /// Passes a new connection to the service; false if there is no listener.
+  func accept(_ link: SimulatedLink) -> Bool
+}
+
+/// All connections to the service and between its nodes, and the network between.
 final class SimulatedNetwork {
   let timeline: Timeline
-  let host: SimulatedHost
   private(set) var random: SeededRandom
   private let trace: SimulationTrace
   private var links: [SimulatedLink] = []
   private var linkCount = 0
-  /// Whether all connections are cut.
+  /// Whether the connections of all clients are cut.
   private(set) var isDown = false
   /// Minimum microseconds for a packet.
   var latency: UInt64 = 2_000
-  /// Passes a new connection to the service; false if there is no listener.
-  var accept: ((SimulatedLink) -> Bool)?
-  var isListening: () -> Bool = { false }
+  /// The node that a new client connects to.
+  var pick: () -> any SimulatedNode = { preconditionFailure("the network leads nowhere") }
 
-  init(_ timeline: Timeline, host: SimulatedHost, random: SeededRandom, trace: SimulationTrace) {
+  init(_ timeline: Timeline, random: SeededRandom, trace: SimulationTrace) {
     self.timeline = timeline
-    self.host = host
     self.random = random
     self.trace = trace
   }
@@ -31,42 +35,55 @@ final class SimulatedNetwork {
       ? latency + random.between(200_000, 1_500_000) : latency + random.between(0, latency)
   }
 
-  /// Starts to connect; the peer receives the result.
+  /// Starts to connect a client; the peer receives the result.
   func connect(_ peer: any LinkPeer, listener: Int) -> SimulatedLink {
-    linkCount += 1
-    let capacity = random.chance(1, in: 4) ? 4096 : 65_536
-    let link = SimulatedLink(
-      linkCount, listener: listener, peer: peer, network: self, capacity: capacity)
-    links.append(link)
+    let link = connect(peer, listener: listener, to: pick())
     if isDown { link.cut() }
-    timeline.after(delay()) { [self] in arriveAtListener(link, attempts: 0) }
     return link
   }
 
-  private func arriveAtListener(_ link: SimulatedLink, attempts: Int) {
+  /// The same for a node that is the client of another one.
+  func connect(
+    _ peer: any LinkPeer, listener: Int, to node: any SimulatedNode
+  ) -> SimulatedLink {
+    linkCount += 1
+    let capacity = random.chance(1, in: 4) ? 4096 : 65_536
+    let link = SimulatedLink(
+      linkCount, listener: listener, peer: peer, host: node.host, network: self,
+      capacity: capacity)
+    links.append(link)
+    timeline.after(delay()) { [self] in arriveAtListener(link, of: node, attempts: 0) }
+    return link
+  }
+
+  private func arriveAtListener(_ link: SimulatedLink, of node: any SimulatedNode, attempts: Int) {
     guard link.isPeerOpen else { return }
-    guard !link.isCut, !host.isOff else {
+    guard !link.isCut, !link.host.isOff else {
       guard attempts < 6 else { return link.refuse() }
-      timeline.after(seconds: 5) { [self] in arriveAtListener(link, attempts: attempts + 1) }
+      timeline.after(seconds: 5) { [self] in
+        arriveAtListener(link, of: node, attempts: attempts + 1)
+      }
       return
     }
-    timeline.after(delay()) { [self] in
+    timeline.after(delay()) {
       guard link.isPeerOpen else { return }
-      guard accept?(link) == true else { return link.refuse() }
+      // The node may be on another machine by now.
+      guard node.host === link.host, node.accept(link) else { return link.refuse() }
       link.peer?.linkConnected()
     }
   }
 
-  func link(_ descriptor: Int32) -> SimulatedLink? { host.link(descriptor) }
-
   /// One end was closed: forgets a link that is over.
   func closed(_ link: SimulatedLink) {
     guard link.isOver else { return }
-    host.forget(link)
+    link.host.forget(link.descriptor)
     links.removeAll { $0 === link }
   }
 
   var count: Int { links.count }
+
+  /// Between nodes.
+  var betweenNodes: [SimulatedLink] { links.filter { $0.peer is SimulatedNodeEnd } }
 
   // MARK: Faults
 
@@ -75,23 +92,38 @@ final class SimulatedNetwork {
     links.isEmpty ? nil : random.pick(links)
   }
 
-  /// Cuts or restores all connections.
+  /// Cuts or restores the connections of all clients.
   func setDown(_ isDown: Bool) {
     self.isDown = isDown
     trace("network", isDown ? 0 : 1)
-    for link in links { isDown ? link.cut() : link.heal() }
+    for link in links where !(link.peer is SimulatedNodeEnd) { isDown ? link.cut() : link.heal() }
   }
 
-  func healAll() { setDown(false) }
-
-  /// The service's process was killed: its kernel closes every connection.
-  func killService() {
-    for link in links { link.closeService(resets: random.chance(1, in: 4)) }
+  func healAll() {
+    setDown(false)
+    for link in links { link.heal() }
   }
 
-  func loseService() { for link in links { link.loseService() } }
+  /// A process on that machine was killed: its kernel closes every connection.
+  func killService(on host: SimulatedHost) {
+    for link in links {
+      if link.host === host { link.closeService(resets: random.chance(1, in: 4)) }
+      if let end = link.peer as? SimulatedNodeEnd, end.host === host {
+        end.close(resets: random.chance(1, in: 4))
+      }
+    }
+  }
 
-  func serviceMachineIsBack() { for link in links { link.serviceMachineIsBack() } }
+  func loseService(on host: SimulatedHost) {
+    for link in links {
+      if link.host === host { link.loseService() }
+      if let end = link.peer as? SimulatedNodeEnd, end.host === host { end.lose() }
+    }
+  }
+
+  func serviceMachineIsBack(_ host: SimulatedHost) {
+    for link in links where link.host === host { link.serviceMachineIsBack() }
+  }
 
   func clear() { links = [] }
 }

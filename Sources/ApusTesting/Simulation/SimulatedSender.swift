@@ -124,7 +124,10 @@ final class SimulatedSender: LineUser {
 
   /// Abandons a connection without answers.
   private func tick() {
-    if let first = open.first { world.checkWaiting(since: first.time) }
+    if let first = open.first {
+      world.checkWaiting(since: first.time)
+      world.checkPromptness(since: first.time, over: line.channel?.link)
+    }
     if let first = open.first, world.timeline.now - first.time > 60 * Timeline.second {
       world.trace("sender gives up", line.index, open.count)
       line.leave(resets: true)

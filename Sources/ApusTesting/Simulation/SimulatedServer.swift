@@ -7,13 +7,14 @@ import ApusServer
 import ApusStore
 import ApusTLS
 
-/// The service on its machine: started, killed, without power, shut down, and restarted on what the disk kept.
-final class SimulatedServer: @unchecked Sendable {
+/// The service on its machine: started, killed, without power, shut down, and restarted on what the disk kept. In a
+/// cluster this is the service that decides, which another machine may take over, or an edge.
+final class SimulatedServer: SimulatedNode, @unchecked Sendable {
   enum State: Int {
     case down, starting, up, stopping
   }
 
-  private let host: SimulatedHost
+  private(set) var host: SimulatedHost
   private let network: SimulatedNetwork
   private let disk: SimulatedDisk
   private let trace: SimulationTrace
@@ -34,12 +35,18 @@ final class SimulatedServer: @unchecked Sendable {
   private(set) var crashCount = 0
   private(set) var powerLossCount = 0
   private(set) var stopCount = 0
+  /// How often another machine has gone on.
+  private(set) var takeOverCount = 0
   /// Since when it has been serving.
   private(set) var upSince: UInt64 = 0
   /// Called when the far ends of all connections must expect any fault.
   var onEnd: () -> Void = {}
   /// Called when a process starts with the disk's contents.
   var onStart: () -> Void = {}
+  /// Whether a process that has ended starts again on its own.
+  var startsAgain = true
+  /// What links to the node that decides speak; nil for a service that decides.
+  var edgeContext: (@Sendable (NodeName) throws -> TLSContext)?
   /// Called when it runs, before the first connection.
   var onServe: () -> Void = {}
   /// Called when a process has ended, with whether power was lost.
@@ -54,8 +61,14 @@ final class SimulatedServer: @unchecked Sendable {
   var renewsListedTokens = true
   var sharesResends = true
   var broadcastFault: BroadcastFault?
+  var routesAgain = true
   /// Makes the relay of each process, given its loop; nil for none.
   var makeRelay: ((EventLoop) -> any UpstreamRelay)?
+  /// What is told of the ledger's lines; nil for nobody.
+  var ledger: LedgerOracle?
+  private var watcher: ProcessWatcher?
+  /// Where the next process starts; nil for the same machine.
+  private var nextHost: SimulatedHost?
   /// The total of earlier processes.
   private var earlierDormancy = Dormancy()
 
@@ -73,7 +86,6 @@ final class SimulatedServer: @unchecked Sendable {
     self.trust = trust
     self.workers = workers
     self.random = random
-    network.accept = { [unowned self] in accept($0) }
   }
 
   var keepsLedger: Bool { configuration.ledger != .off }
@@ -88,9 +100,10 @@ final class SimulatedServer: @unchecked Sendable {
     state = .starting
     generation += 1
     trace("start", generation)
+    if let nextHost = nextHost.take() { host = nextHost }
     if host.isOff {
       host.boot()
-      network.serviceMachineIsBack()
+      network.serviceMachineIsBack(host)
     }
     onStart()
     let store = disk.open()
@@ -123,14 +136,19 @@ final class SimulatedServer: @unchecked Sendable {
     relay = relayLoops.first.flatMap { makeRelay?($0) }
     var configuration = configuration
     configuration.relay = relay
+    if let ledger {
+      watcher = ProcessWatcher(ledger)
+      configuration.ledgerWatcher = watcher
+    }
     do {
       service = try SteppedService(
         configuration, listeners: listeners, trust: trust, store: store,
         journals: LedgerJournals(disk.journals(workers)), order: order,
-        workerLoops: workerLoops, acceptorLoops: acceptorLoops, seed: random.next(),
+        workerLoops: workerLoops, acceptorLoops: acceptorLoops, edgeContext: edgeContext,
+        seed: random.next(),
         sharesFeedbackLeases: sharesFeedbackLeases, findsDormant: findsDormant,
         recordsUnended: recordsUnended, renewsListedTokens: renewsListedTokens,
-        sharesResends: sharesResends,
+        sharesResends: sharesResends, routesAgain: routesAgain,
         broadcastFault: broadcastFault)
     } catch {
       return fail()
@@ -143,10 +161,11 @@ final class SimulatedServer: @unchecked Sendable {
   }
 
   private func startLater(microseconds: UInt64) {
+    guard startsAgain else { return }
     host.timeline.after(microseconds) { [weak self] in self?.start() }
   }
 
-  private func accept(_ link: SimulatedLink) -> Bool {
+  func accept(_ link: SimulatedLink) -> Bool {
     guard state == .up, let service else { return false }
     host.attach(link)
     service.accept(
@@ -171,22 +190,58 @@ final class SimulatedServer: @unchecked Sendable {
   // MARK: Ends
 
   /// kill -9 or a power loss; the machine restarts the process.
-  func crash(losesPower: Bool, downMicroseconds: UInt64) {
+  ///
+  /// - Parameter successor: The machine that takes over; nil if the process starts again where it was.
+  func crash(losesPower: Bool, downMicroseconds: UInt64, successor: SimulatedHost? = nil) {
     guard state != .down else { return }
     crashCount += 1
     trace("crash", losesPower ? 1 : 0, generation)
     disk.crash()
-    if losesPower {
-      powerLossCount += 1
+    if losesPower || successor != nil { powerLossCount += 1 }
+    if let successor {
+      moves(to: successor)
+    } else if losesPower {
       disk.loseJournals()
-      host.isOff = true
-      network.loseService()
-    } else {
-      network.killService()
     }
-    onGone(losesPower)
+    if losesPower {
+      host.isOff = true
+      network.loseService(on: host)
+    } else {
+      network.killService(on: host)
+    }
+    onGone(losesPower || successor != nil)
     letGo()
     startLater(microseconds: downMicroseconds)
+  }
+
+  private func moves(to machine: SimulatedHost) {
+    takeOverCount += 1
+    disk.dropJournals()
+    nextHost = machine
+    let left = host
+    host.timeline.after(random.between(10, 30) * Timeline.second) { [network] in
+      guard left.isOff else { return }
+      left.boot()
+      network.serviceMachineIsBack(left)
+    }
+  }
+
+  /// Another machine fences the process, which does not know it, and goes on in its place. Returns what is left.
+  func takeOver(on machine: SimulatedHost) -> FencedProcess? {
+    guard state == .up, let service, let store else { return nil }
+    trace("take-over", generation)
+    powerLossCount += 1
+    disk.fence()
+    watcher?.isFenced = true
+    let left = FencedProcess(host: host, service: service, store: store)
+    onGone(true)
+    moves(to: machine)
+    earlierDormancy = dormancy
+    (self.service, self.store, order, relay) = (nil, nil, nil, nil)
+    state = .down
+    onEnd()
+    start()
+    return left
   }
 
   private func letGo() {
@@ -270,7 +325,7 @@ final class SimulatedServer: @unchecked Sendable {
   private func awaitClosed(_ generation: Int, _ downMicroseconds: UInt64) {
     guard store?.pendingCount ?? 0 > 0 else {
       trace("stopped", generation)
-      network.killService()
+      network.killService(on: host)
       onGone(false)
       letGo()
       return startLater(microseconds: downMicroseconds)
@@ -283,4 +338,36 @@ final class SimulatedServer: @unchecked Sendable {
 
   /// Whether every loop can do pending work in a turn.
   var isServing: Bool { state == .up && host.stalledUntil <= host.timeline.now }
+}
+
+/// A process that another one has taken over from, until it notices.
+final class FencedProcess {
+  let host: SimulatedHost
+  private let service: SteppedService
+  private let store: SimulatedStore
+
+  init(host: SimulatedHost, service: SteppedService, store: SimulatedStore) {
+    self.host = host
+    self.service = service
+    self.store = store
+  }
+
+  func end(_ network: SimulatedNetwork) {
+    network.killService(on: host)
+    host.run([])
+    service.dismantle()
+    store.die()
+  }
+}
+
+/// Tells the oracle what one process writes in the ledger.
+private final class ProcessWatcher: LedgerWatcher, @unchecked Sendable {
+  private let oracle: LedgerOracle
+  var isFenced = false
+
+  init(_ oracle: LedgerOracle) { self.oracle = oracle }
+
+  func noted(_ events: [LedgerEvent], milliseconds: Int64) {
+    isFenced ? oracle.notedByFenced(events) : oracle.noted(events, milliseconds: milliseconds)
+  }
 }

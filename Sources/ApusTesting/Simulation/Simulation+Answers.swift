@@ -54,7 +54,11 @@ extension Simulation {
     guard disk.faultCount == 0 else { return }
     let told = oracle.acceptedCount
     let lost = oracle.sent.count { $0.standing == .unknown }
-    if counted > told + lost || counted < told && server.crashCount == 0 {
+    // What was routed twice may have been accepted twice.
+    let repeated = oracle.sent.count { $0.mayComeTwice }
+    if counted > told + lost + repeated
+      || counted < told && server.crashCount + server.takeOverCount == 0
+    {
       oracle.violated(
         .answers,
         "the counters have \(counted) acceptances; providers were told so \(told) times, and got "

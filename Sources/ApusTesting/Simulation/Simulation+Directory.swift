@@ -61,7 +61,9 @@ extension Simulation {
   func replace(_ next: SimulatedDirectory) {
     do {
       directory = next
-      server.replace(trust: try credentials.trust(next))
+      let trust = try credentials.trust(next)
+      server.replace(trust: trust)
+      cluster?.replace(trust: trust)
     } catch {
       oracle.violated(.protocols, "cannot create the directory: \(error)")
     }
@@ -78,7 +80,9 @@ extension Simulation {
   private func awaitEffect(_ next: SimulatedDirectory, _ change: Change) {
     timeline.after(seconds: 0.1) { [weak self] in
       guard let self else { return }
-      guard server.isUnder(generation: next.generation) else { return awaitEffect(next, change) }
+      guard server.isUnder(generation: next.generation),
+        cluster?.isUnder(generation: next.generation) ?? true
+      else { return awaitEffect(next, change) }
       trace("reload is in effect", change.rawValue, Int(next.generation))
       troubledUntil = max(troubledUntil, timeline.now)
       inEffect = next

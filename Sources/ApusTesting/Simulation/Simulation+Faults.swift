@@ -7,14 +7,15 @@ import ApusModel
 extension Simulation {
   private enum FaultKind: CaseIterable {
     case device, deviceWish, devicePower, acknowledgements, sender, oldSender
-    case network, crash, stop, disk, clock, stall
+    case network, crash, stop, disk, clock, stall, cluster
 
     /// The relative frequency. A canary's world has more of the faults that reveal it.
     func weight(_ canary: SimulationCanary?) -> Int {
       switch (self, canary) {
       case (.deviceWish, .clearsUnread), (.deviceWish, .splitsLeases),
         (.deviceWish, .revivesTokens),
-        (.disk, .hidesKept), (.disk, .swallowsResends):
+        (.disk, .hidesKept), (.disk, .swallowsResends), (.disk, .believesUnknown),
+        (.cluster, .writesFenced), (.cluster, .acceptsFenced), (.cluster, .hasTwoOwners):
         200
       default: weight
       }
@@ -29,6 +30,7 @@ extension Simulation {
       case .sender, .oldSender: 6
       case .crash: 6
       case .disk: 6
+      case .cluster: 12
       case .network, .stop, .clock, .stall: 3
       }
     }
@@ -36,7 +38,10 @@ extension Simulation {
 
   func beginFaults() {
     let isIdeal = random.chance(1, in: 10) && options.canary == nil
-    let kinds = FaultKind.allCases.filter { _ in random.chance(3, in: 4) && !isIdeal }
+    let kinds = FaultKind.allCases.filter { kind in
+      if kind == .cluster { return cluster != nil }
+      return random.chance(3, in: 4) && !isIdeal
+    }
     guard !kinds.isEmpty else { return }
     let wait = random.between(1, 20) * Timeline.second
     planFaults(kinds, wait)
@@ -72,14 +77,20 @@ extension Simulation {
       }
     case .network: partition()
     case .crash:
+      let losesPower = random.chance(1, in: 2)
+      let pause = random.between(1_000, random.chance(1, in: 4) ? 60_000_000 : 2_000_000)
       server.crash(
-        losesPower: random.chance(1, in: 2),
-        downMicroseconds: random.between(1_000, random.chance(1, in: 4) ? 60_000_000 : 2_000_000))
-    case .stop: server.stop(downMicroseconds: random.between(1_000, 5_000_000))
+        losesPower: losesPower, downMicroseconds: pause,
+        successor: pause > 2_000_000 ? cluster?.makeHost() : nil)
+    case .stop:
+      server.stop(downMicroseconds: random.between(1_000, 5_000_000))
+      cluster?.stops()
+    case .cluster: cluster?.happen(random.pick(SimulatedCluster.Fault.allCases))
     case .disk: troubleDisk()
     case .clock: moveClock()
     case .stall:
       trace("stall")
+      let host = server.host
       host.stalledUntil = timeline.now + random.between(100_000, 20_000_000)
       troubledUntil = max(troubledUntil, host.stalledUntil)
       for device in devices { device.disturbed() }
@@ -147,7 +158,7 @@ extension Simulation {
     let size = Int64(random.between(1, isLarge ? 200_000_000 : 1_200_000))
     trace("clock", Int(size))
     relay.clockMoved()
-    host.setWallClock(byMilliseconds: random.chance(1, in: 2) ? size : -size)
+    clock.set(byMilliseconds: random.chance(1, in: 2) ? size : -size)
     oracle.clockSet()
     broadcasts.oracle.clockMoved()
     relay.clockMoved()
@@ -160,7 +171,7 @@ extension Simulation {
     oracle.clockMoved()
     broadcasts.oracle.clockMoved()
     relay.clockMoved()
-    host.correctWallClock()
+    clock.correct()
     oracle.clockSet()
     broadcasts.oracle.clockMoved()
     relay.clockMoved()
@@ -172,7 +183,8 @@ extension Simulation {
     disk.faultsPerThousand = 0
     disk.isBrieflyFull = false
     disk.syncMicroseconds = 1_000
-    host.stalledUntil = 0
+    server.host.stalledUntil = 0
+    cluster?.calmDown()
     correctClock()
     server.start()
   }

@@ -36,7 +36,7 @@ extension Simulation {
   }
 
   /// Below `Limits.answerSeconds`.
-  private static let longestAnswer = 15 * Timeline.second
+  static let longestAnswer = 15 * Timeline.second
 
   /// Checks an answer to a provider.
   func checkAnswer(_ serial: Int, status: Int) {

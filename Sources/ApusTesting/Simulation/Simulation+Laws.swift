@@ -17,6 +17,7 @@ extension Simulation {
         let isTakenIn =
           link.toService.inFlightBytes == 0 && link.toService.unreadBytes == 0
           && !link.toPeer.hasEnded && server.isServing && server.service?.isSettled == true
+          && cluster?.isAtRest ?? true
         if isTakenIn { completion() } else if attempts > 1 { look(attempts - 1) }
       }
     }
@@ -64,12 +65,28 @@ extension Simulation {
     }
   }
 
+  /// Checks a provider that has waited for an answer since then, over that connection. A cut between its node and the
+  /// one that decides is no reason to wait: the answer is 503.
+  func checkPromptness(since time: UInt64, over link: SimulatedLink?) {
+    let quiet = timeline.now - min(timeline.now, Self.longestAnswer)
+    guard time < quiet, server.upSince < quiet,
+      wasUntroubledButForLinks(since: quiet, server.generation),
+      server.isServing, !network.isDown, let link, link.isServiceOpen, !link.isServiceGone,
+      !link.isCut, link.toService.inFlightBytes == 0
+    else { return }
+    oracle.violated(
+      .promptness,
+      "a provider has had no answer for \((timeline.now - time) / Timeline.second) s")
+  }
+
   private static let turnsPerSecond = 10_000
 
   /// Laws 3 and 4, as far as they are visible from outside.
   private func checkLimits() {
-    let turns = host.turnCount - countedTurns
-    countedTurns = host.turnCount
+    let count = server.host.turnCount
+    // Another machine counts from the beginning.
+    let turns = count < countedTurns ? 0 : count - countedTurns
+    countedTurns = count
     // A few turns for each event, and there are far fewer than thousands of events a second.
     if turns > Self.turnsPerSecond {
       oracle.violated(.idleness, "the workers took \(turns) turns in a second")
@@ -173,6 +190,10 @@ extension Simulation {
 
   /// Whether the service could answer every request in time and correctly since then.
   func wasUntroubled(since time: UInt64, _ generation: Int) -> Bool {
+    wasUntroubledButForLinks(since: time, generation) && linksCutUntil < time
+  }
+
+  private func wasUntroubledButForLinks(since time: UInt64, _ generation: Int) -> Bool {
     server.state == .up && server.generation == generation
       // After a fault, each worker asks within a second for what it needs to accept notifications.
       && max(

@@ -31,52 +31,30 @@ package final class Simulation {
     package var hasChannels: Bool?
     /// The same for apps with an upstream.
     package var hasRelay: Bool?
+    /// How many nodes the service has, one to five; nil: the seed decides. In a cluster no app has an upstream.
+    package var nodes: Int?
     /// Log lines of the service below this level are not in the trace.
     package var logLevel = Log.Level.notice
+
+    /// Keeps many events, and the service's log of what is usual.
+    package mutating func traceEverything() { (traceCapacity, logLevel) = (20_000, .info) }
 
     package init(seed: UInt64, seconds: Int) {
       self.seed = seed
       self.seconds = seconds
     }
-  }
 
-  package struct Report: Sendable {
-    package var seed: UInt64
-    package var hash: UInt64
-    package var simulatedSeconds: Int
-    package var events: UInt64
-    package var sent: Int
-    package var accepted: Int
-    package var delivered: Int
-    /// Notifications sent while the disk was full that may be stored, were accepted, and never arrived.
-    package var undeliveredWhileFull = 0
-    /// How often providers got 503 while the disk was full.
-    package var refusedWhileFull = 0
-    /// Notifications sent after that and accepted.
-    package var acceptedAfterFull = 0
-    package var crashes: Int
-    package var stops: Int
-    package var diskFaults: Int
-    /// Broadcasts that providers sent, those that were accepted, and how often one arrived at a device.
-    package var broadcastsSent: Int
-    package var broadcastsAccepted: Int
-    package var broadcastsDelivered: Int
-    /// Notifications for upstream, those that it got, and how often one was sent there again after a crash.
-    package var relayed = 0
-    package var relayedReceived = 0
-    package var relayedRepeated = 0
-    /// How often a device became dormant, and how often one was woken.
-    package var dormant: UInt64
-    package var woken: UInt64
-    /// The broken laws; empty for a clean run.
-    package var violations: [SimulationViolation]
-    package var trace: [String]
+    /// Two seeds of five have a cluster.
+    fileprivate var nodesOfSeed: Int {
+      guard canary.map(\.needsCluster) ?? (seed % 5 >= 3) else { return 1 }
+      return 2 + Int(seed / 5 % UInt64(SimulationCredentials.nodeLimit - 1))
+    }
   }
 
   let options: Options
   let timeline = Timeline()
   let trace: SimulationTrace
-  let host: SimulatedHost
+  let clock: SimulatedClock
   let network: SimulatedNetwork
   let disk: SimulatedDisk
   let server: SimulatedServer
@@ -88,6 +66,8 @@ package final class Simulation {
   private(set) var readers: [SimulatedFeedbackReader] = []
   private(set) lazy var feedback = FeedbackOracle(self)
   private(set) lazy var broadcasts = BroadcastWorld(self)
+  /// Nil in a world with one node.
+  private(set) var cluster: SimulatedCluster?
   private(set) lazy var relay = RelayWorld(self)
   let serviceLog: Log
   /// By device and app: the tokens that apps gave their providers.
@@ -100,6 +80,8 @@ package final class Simulation {
   var inEffect = SimulatedDirectory()
   /// Until when a fault may keep the service from answering in time.
   var troubledUntil: UInt64 = 0
+  /// The same for faults of connections between nodes, during which providers get answers all the same.
+  var linksCutUntil: UInt64 = 0
   /// The same for faults of the disk.
   var diskTroubledUntil: UInt64 = 0
   /// How often a provider got 503 while the disk was full.
@@ -122,11 +104,12 @@ package final class Simulation {
     self.credentials = credentials
     directory.retainsOne = options.canary == .retainsOne
     trace = SimulationTrace(timeline, capacity: options.traceCapacity)
-    host = SimulatedHost(timeline, random: random.split())
-    network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
+    clock = SimulatedClock(timeline)
+    let host = SimulatedHost(clock, random: random.split())
+    network = SimulatedNetwork(timeline, random: random.split(), trace: trace)
     disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: options.canary)
     let deviceCount = 2 + random.below(SimulationCredentials.deviceLimit - 2)
-    oracle = DeliveryOracle(devices: deviceCount, timeline: timeline, host: host, trace: trace)
+    oracle = DeliveryOracle(devices: deviceCount, clock: clock, trace: trace)
     tokens = Array(
       repeating: Array(repeating: nil, count: SimulationCredentials.appCount), count: deviceCount)
     var configuration = ServerConfiguration(dataDirectory: "(simulated)", listeners: [])
@@ -134,7 +117,6 @@ package final class Simulation {
     // Without a ledger, the stored notifications of a device are remembered in another way.
     if options.seed.isMultiple(of: 2) { configuration.deviceCacheMegabytes = 0 }
     if options.seed.isMultiple(of: 3) { configuration.ledger = .off }
-    configuration.ledgerWatcher = ledger
     graceSeconds = random.between(1, 60)
     configuration.unregisterGraceSeconds = Int64(graceSeconds)
     // Devices become dormant between any two messages, or only after a longer silence.
@@ -142,6 +124,8 @@ package final class Simulation {
     let log = trace.log
     serviceLog = Log(minimumLevel: options.logLevel) { log.add($0) }
     configuration.log = serviceLog
+    let nodes = options.nodes ?? options.nodesOfSeed
+    if nodes > 1 { configuration.link = SimulatedCluster.serving(as: 0) }
     server = try SimulatedServer(
       host: host, network: network, disk: disk, trace: trace,
       listeners: SimulationListener.all.map {
@@ -149,6 +133,7 @@ package final class Simulation {
       },
       configuration: configuration, trust: try credentials.trust(directory),
       workers: 1 + random.below(3), random: random.split())
+    server.ledger = ledger
     server.sharesFeedbackLeases = options.canary != .splitsLeases
     server.ignoresReloads = options.canary == .ignoresReloads
     server.recordsUnended = options.canary != .forgetsUnstored
@@ -157,12 +142,15 @@ package final class Simulation {
     server.broadcastFault = options.canary?.broadcastFault
     server.sharesResends = options.canary != .splitsResends
     host.callsAllTaken = options.canary == .clearsUnread
-    host.driftMillionths = Int64(random.between(0, 400)) - 200
+    clock.driftMillionths = Int64(random.between(0, 400)) - 200
     network.latency = random.between(200, 40_000)
     disk.syncMicroseconds = random.between(50, 4_000)
     server.onEnd = { [unowned self] in for device in devices { device.disturbed() } }
     server.onStart = { [unowned self] in checkStored() }
-    server.onServe = { [unowned self] in checkLedgerSoon() }
+    server.onServe = { [unowned self] in
+      checkLedgerSoon()
+      cluster?.served()
+    }
     server.onGone = { [unowned self] in
       ledger.serviceEnded(disk.image, losesPower: $0)
       relay.processEnded()
@@ -175,6 +163,11 @@ package final class Simulation {
       relay.written()
       checkStoredNowAndThen()
     }
+    if nodes > 1 {
+      var random = SeededRandom(seed: options.seed &* 0x9E37_79B9_7F4A_7C15)
+      cluster = try SimulatedCluster(self, edgeCount: nodes - 1, random: random.split())
+    }
+    network.pick = { [unowned self] in cluster?.pick() ?? server }
     try makeDevices(deviceCount)
     makeSenders()
     makeReaders()
@@ -241,7 +234,7 @@ package final class Simulation {
   }
 
   var worldSeconds: Int64 {
-    (SimulatedHost.epochMilliseconds + Int64(timeline.now / 1000)) / 1000
+    (SimulatedClock.epochMilliseconds + Int64(timeline.now / 1000)) / 1000
   }
 
   /// A random device with a known token; nil if there is none.
@@ -261,6 +254,7 @@ package final class Simulation {
     let device = devices[target.device]
     let isSteady =
       server.isServing && timeline.now - server.upSince > 10 * Timeline.second && !network.isDown
+      && (cluster == nil || max(troubledUntil, linksCutUntil) < timeline.now)
     return oracle.send(
       device: target.device, app: target.app, environment: environment,
       expirationSeconds: expiration, isTopicOff: device.isSwitchedOff(target.app),
@@ -331,6 +325,7 @@ package final class Simulation {
     // Planned events hold references to everything.
     timeline.clear()
     server.discard()
+    cluster?.discard()
     network.clear()
     return report
   }
@@ -346,6 +341,7 @@ package final class Simulation {
 
   private func begin() {
     server.start()
+    cluster?.start()
     for device in devices {
       timeline.after(random.between(1, 3_000_000)) { device.start() }
     }
@@ -377,16 +373,5 @@ package final class Simulation {
     broadcasts.stopSending()
     relay.calmDown()
     timeline.after(seconds: 2) { [self] in for device in devices { device.calmDown() } }
-  }
-
-  private var report: Report {
-    Report(
-      seed: options.seed, hash: trace.hash, simulatedSeconds: Int(timeline.now / Timeline.second),
-      events: timeline.eventCount, sent: oracle.sent.count, accepted: oracle.acceptedCount,
-      delivered: oracle.deliveredCount, crashes: server.crashCount, stops: server.stopCount,
-      diskFaults: disk.faultCount, broadcastsSent: broadcasts.oracle.sent.count,
-      broadcastsAccepted: broadcasts.oracle.acceptedCount,
-      broadcastsDelivered: broadcasts.oracle.deliveredCount, dormant: server.dormancy.fallen,
-      woken: server.dormancy.woken, violations: oracle.violations, trace: trace.lines)
   }
 }

@@ -76,6 +76,16 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case missesDead = "misses-dead"
   /// The operator's command to pause does not reach the relay.
   case ignoresPause = "ignores-pause"
+  /// A node that another one has taken over from still writes.
+  case writesFenced = "writes-fenced"
+  /// Such a node accepts what it can no longer write.
+  case acceptsFenced = "accepts-fenced"
+  /// Two nodes decide, each for some of the others.
+  case hasTwoOwners = "has-two-owners"
+  /// What a link had without a verdict when it ended is not sent again.
+  case losesLinkBatch = "loses-link-batch"
+  /// A group of writes whose outcome is unknown counts as written.
+  case believesUnknown = "believes-unknown"
   /// The totals of the spool are not written in one group in ten.
   case losesSpoolTotals = "loses-spool-totals"
 
@@ -83,6 +93,9 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   package var law: SimulationLaw {
     switch self {
     case .answersEarly, .losesGroups, .retainsOne: .arrival
+    case .writesFenced, .hasTwoOwners: .counters
+    case .acceptsFenced, .believesUnknown: .arrival
+    case .losesLinkBatch: .promptness
     case .keepsRemoved: .uniqueness
     case .mixesDevices: .addressee
     case .hidesKept, .losesCounters: .counters
@@ -137,6 +150,14 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
 
   /// Whether its rule is about channels.
   var needsChannels: Bool { law.isAboutChannels || self == .deniesBroadcasts }
+
+  /// Whether its rule is about several nodes.
+  var needsCluster: Bool {
+    switch self {
+    case .writesFenced, .acceptsFenced, .hasTwoOwners, .losesLinkBatch, .believesUnknown: true
+    default: false
+    }
+  }
 
   /// Whether its rule is about the relay.
   var needsRelay: Bool { law.isAboutRelay }

@@ -18,6 +18,7 @@ final class SimulationCredentials: Sendable {
   static let broadcastApps = 2
   /// Apps with an upstream, after the others.
   static let relayedAppCount = 2
+  static let nodeLimit = 5
   /// How many waiting notifications each app retains for a device.
   static let retentions = [1, 3, 1, 5]
   static let keyCount = 2
@@ -32,7 +33,7 @@ final class SimulationCredentials: Sendable {
   private let verifiers: [ProviderKeyVerifier]
   private let fingerprints: [CertificateFingerprint]
   /// All client certificates: first those of the devices, then those of each app's providers, then one for each app
-  /// with an upstream.
+  /// with an upstream, then those of the nodes.
   let certificates: [[UInt8]]
   /// Keys of the team that owns the apps.
   let keys: [ProviderKeyPair]
@@ -40,7 +41,7 @@ final class SimulationCredentials: Sendable {
   let otherKey: ProviderKeyPair
 
   init() throws {
-    let now = SimulatedHost.epochMilliseconds / 1000
+    let now = SimulatedClock.epochMilliseconds / 1000
     let validity = Validity(now: now, days: 365)
     let service = try CertificateAuthority.create(commonName: "Service", validity: validity)
     let devices = try CertificateAuthority.create(commonName: "Devices", validity: validity)
@@ -69,6 +70,12 @@ final class SimulationCredentials: Sendable {
         ProviderCertificateRequest(
           bundleID: Self.relayedTopic(app), teamID: Self.teamID.text, environments: .both,
           topics: nil, publicKey: PrivateKey.generateP256().publicKey, validity: validity))
+      certificates.append(certificate.der)
+    }
+    for node in 0..<Self.nodeLimit {
+      let certificate = try service.issueNode(
+        name: LinkIdentity.serverName(of: Self.node(node)),
+        publicKey: PrivateKey.generateP256().publicKey, validity: validity)
       certificates.append(certificate.der)
     }
     self.certificates = certificates
@@ -145,6 +152,15 @@ final class SimulationCredentials: Sendable {
       $0 % Self.editionCount < state.revokedEditions[$0 / Self.editionCount]
     }.map { fingerprints[$0] }
     return try builder.build(generation: state.generation, sha1: TopicHash.init(of:))
+  }
+
+  static func node(_ index: Int) -> NodeName {
+    guard let name = NodeName("node\(index)") else { preconditionFailure("not a node's name") }
+    return name
+  }
+
+  static func nodeCertificate(_ index: Int) -> Int {
+    deviceLimit + appCount * editionCount + relayedAppCount + index
   }
 
   static func topic(_ app: Int) -> String { "com.example.app\(app)" }

@@ -25,6 +25,8 @@ package enum SimulationLaw: String, Sendable, CaseIterable {
   case answers
   /// The ledger has the end of each notification.
   case ledger
+  /// When nothing is wrong, or no longer, a provider gets its answer.
+  case promptness
   /// A binary provider is told why its connection ends.
   case reasons
   /// What was rejected does not arrive.
@@ -76,7 +78,7 @@ package enum SimulationLaw: String, Sendable, CaseIterable {
     case .addressee, .rights, .deadTokens: 2
     case .bounds: 3
     case .counters, .answers, .ledger: 4
-    case .reasons, .rejection: 5
+    case .promptness, .reasons, .rejection: 5
     case .idleness: 6
     case .fullDiskAnswers, .fullDiskDevices: 7
     case .feedback, .feedbackSharing: 8

@@ -23,8 +23,11 @@ struct SimulationListener {
     for environment in Environment.allCases {
       listeners.append(listener(.channels, environment, ["h2"]))
     }
+    listeners.append(listener(.link, .production, [linkProtocol]))
     return listeners
   }()
+
+  static let linkProtocol = "apus-link/1"
 
   private static func listener(
     _ kind: ListenerKind, _ environment: Environment, _ protocols: [String],
@@ -64,7 +67,7 @@ struct SimulationListener {
     try TLSContext(
       plain: PlainConfiguration(
         role: .server(
-          demandsCertificate: configuration.kind == .gateway || configuration.kind == .feedback),
+          demandsCertificate: [.gateway, .feedback, .link].contains(configuration.kind)),
         applicationProtocols: protocols, certificates: credentials.certificates))
   }
 }
