@@ -6,7 +6,8 @@
 A primary and two standbys, three nodes with addresses of their own, and HAProxy in front of them, all on this machine.
 Faults come one after the other, each once everything is whole again. Meanwhile providers and devices go on over HTTP/2
 and the binary interface, jobs push to many devices, channels have broadcasts, an app's notifications go to an upstream
-service, commands change what nodes share, and a webhook's receiver gets the end of each notification. In the end, each
+service, commands change what nodes share, and a webhook's receiver gets the end of each notification. Run as root, it
+has a network namespace of its own, in which links between nodes are cut, too. In the end, each
 accepted notification must have been delivered, or replaced by a newer one, or discarded with a reason; none may have
 come to another device; and all nodes must have each change. Prints the counts as JSON. After a violation the directory
 is kept.
@@ -34,6 +35,7 @@ from cluster_channels import Channels
 from cluster_devices import ALONE, BUSY
 from cluster_jobs import GROUP, tag
 from cluster_load import Load
+from cluster_network import Network, enter
 from cluster_nodes import PATIENCE, ROOT, TOPIC, Cluster, Violation, free_ports, until
 from cluster_relay import RelayedSender
 from cluster_watch import Commands, Receiver
@@ -42,6 +44,8 @@ from apus_device import Identity
 
 # Seconds for which a node is frozen, and the database.
 FROZEN, DATABASE_FROZEN = 8, 3
+# Seconds for which links are cut: longer than pushes wait for one, shorter than clients' links may be silent.
+LINKS_CUT = 8
 # Seconds between two faults, and before a killed node is started again.
 PAUSE, DOWN = (0.5, 2), (0, 4)
 # Seconds without any news after which what is missing is lost.
@@ -55,13 +59,15 @@ def say(text):
 class Faults:
     """Each fault returns once it is over; what it hit may not be whole again."""
 
-    def __init__(self, cluster, account, chance):
-        self.cluster, self.account, self.chance = cluster, account, chance
+    def __init__(self, cluster, account, chance, network):
+        self.cluster, self.account, self.chance, self.network = cluster, account, chance, network
         self.kinds = {
             "serving node killed": self.kill_serving, "serving node and its successor killed": self.kill_two,
             "serving node frozen": self.freeze, "serving node drained": self.drain,
             "standby node killed": self.kill_standby, "primary lost": cluster.database.fail_over,
             "connections ended": self.end_connections, "database frozen": self.freeze_database}
+        if "link" in cluster.nodes[0].ports and network.can_cut:
+            self.kinds["links cut"] = self.cut_links
 
     def kill(self, node):
         begin, was_serving = time.monotonic(), node.state == "serving"
@@ -115,8 +121,19 @@ class Faults:
         self.cluster.database.freeze(DATABASE_FROZEN)
 
 
+    def cut_links(self):
+        """Each node still has its lease: nobody takes over."""
+        port, begin = self.cluster.nodes[0].ports["link"], time.monotonic()
+        self.account.cuts.append((begin, math.inf))
+        self.network.cut(port)
+        time.sleep(LINKS_CUT)
+        self.network.heal(port)
+        # What is still on its way is sent once more.
+        self.account.cuts[-1] = begin, time.monotonic() + 2
+
+
 class Run:
-    def __init__(self, options, folder):
+    def __init__(self, options, folder, network):
         self.options, self.folder, self.begin = options, folder, time.monotonic()
         self.chance = random.Random(options.seed)
         self.account = Account(options.seed, TOPIC, ALONE)
@@ -124,7 +141,7 @@ class Run:
         self.account.has_links = self.has_links
         say(f"  links between nodes: {'on' if self.has_links else 'off'}")
         self.cluster = Cluster(folder, options.bin, self.has_links)
-        self.faults = Faults(self.cluster, self.account, self.chance)
+        self.faults = Faults(self.cluster, self.account, self.chance, network)
         #: Kind, begin, and the end of its effects, by the monotonic clock.
         self.history = []
         #: Kinds that come next, the last one first.
@@ -256,6 +273,8 @@ def main():
     parser.add_argument("--rate", type=int, default=150, help="pushes that are due per second (150)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     options = parser.parse_args()
+    enter()
+    network = Network()
     say(f"cluster.py: seed {options.seed}")
     # It warns of each write to a connection that has just ended.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
@@ -264,7 +283,7 @@ def main():
     folder.chmod(0o755)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     violations = []
-    run = Run(options, folder)
+    run = Run(options, folder, network)
     try:
         asyncio.run(run.perform())
         print(json.dumps(run.summary()), flush=True)

@@ -89,6 +89,8 @@ class Account:
         #: Begin and end of times in which a node was frozen, and of those in which one lost the end of its ledger: from
         #: its kill or freeze until it stopped serving.
         self.frozen, self.losses = [], []
+        #: The same of times in which links were cut.
+        self.cuts = []
         #: Whether nodes accept pushes for each other.
         self.has_links = False
         #: When each connection ended, and begin and end of those of each device.
@@ -172,10 +174,11 @@ class Account:
         entry.keys[key] = connection
 
     def may_be_sent_again(self, entry):
-        """Whether the node that serves was lost while the notification was with another one that had sent it there. A
-        node that drains says what it has decided."""
+        """Whether the node that serves, or the link to it, was lost while the notification was with another node that
+        had sent it there. A node that drains says what it has decided."""
         return self.has_links and any(
-            entry.sent_time < last and first < entry.answered_time for first, last in [*self.losses, *self.frozen])
+            entry.sent_time < last and first < entry.answered_time
+            for first, last in [*self.losses, *self.frozen, *self.cuts])
 
     def find(self, content, device):
         """The number of what a device got; None if nobody sent it."""
@@ -302,7 +305,8 @@ class Account:
     def may_end_again(self, entry, states):
         """With links, what a lost node had and had not decided is sent to the next one, which has noted its end."""
         return self.has_links and any(
-            entry.sent_time < last and first < entry.answered_time + LOST_BEFORE for first, last in self.losses)
+            entry.sent_time < last and first < entry.answered_time + LOST_BEFORE
+            for first, last in [*self.losses, *self.cuts])
 
     def may_lack_line(self, entry):
         """Whether a node was lost while it could have the line of the notification's end in its own journal."""

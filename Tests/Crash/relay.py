@@ -43,9 +43,14 @@ PATIENCE = 2
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Below the ports of outgoing connections, which take what is free."""
+    while True:
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port := random.randrange(10_000, 32_000)))
+                return port
+            except OSError:
+                continue
 
 
 def apus(*arguments):

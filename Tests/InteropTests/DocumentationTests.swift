@@ -60,7 +60,9 @@ struct DocumentationTests {
   private static func run(_ blocks: [String]) throws -> String {
     let scratch = try Scratch()
     defer { scratch.remove() }
-    let ports = try freePorts(4)
+    var free: Set<Int> = []
+    while free.count < 4 { free.insert(Installation.freePort()) }
+    let ports = Array(free)
     var text = script(blocks)
     for (port, free) in zip([2197, 5223, 2195, 2196], ports) {
       text = text.replacingOccurrences(of: "localhost:\(port)", with: "localhost:\(free)")
@@ -85,26 +87,6 @@ struct DocumentationTests {
         scratch.path, tools, path,
       ], environment: environment)
     return String(decoding: printed, as: UTF8.self)
-  }
-
-  /// Free ports of 127.0.0.1.
-  private static func freePorts(_ count: Int) throws -> [UInt16] {
-    // All sockets stay open until the last port is known, so that all ports differ.
-    let sockets = (0..<count).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }
-    defer { for socket in sockets { close(socket) } }
-    return try sockets.map { descriptor in
-      var address = sockaddr_in()
-      address.sin_family = sa_family_t(AF_INET)
-      address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-      var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-      let isBound = withUnsafeMutablePointer(to: &address) { address in
-        address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-          bind(descriptor, address, size) == 0 && getsockname(descriptor, address, &size) == 0
-        }
-      }
-      guard isBound else { throw Trouble("no free port: \(errno)") }
-      return UInt16(bigEndian: address.sin_port)
-    }
   }
 
   @Test("The README's six examples work as they are printed", .timeLimit(.minutes(30)))

@@ -8,6 +8,7 @@ It answers every push with 200. FOLDER is for the server's files. Prints where i
 import json
 import os
 import pathlib
+import random
 import socket
 import ssl
 import sys
@@ -22,8 +23,14 @@ def ready(port):
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+    """Below the ports of outgoing connections, which take what is free."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            continue
 
 
 def run(port, *command):
