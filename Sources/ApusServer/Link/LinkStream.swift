@@ -47,11 +47,13 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
 
   /// Begins to connect.
   ///
-  /// - Parameter silenceMilliseconds: How long the other machine may leave bytes unacknowledged before the connection
-  ///   counts as lost. A node whose network is cut has its address and its lease all the same.
+  /// - Parameters:
+  ///   - silenceMilliseconds: How long the other machine may leave bytes unacknowledged before the connection counts as
+  ///     lost. A node whose network is cut has its address and its lease all the same.
+  ///   - keepAliveSeconds: After so long without a byte the other machine is asked; nil: never.
   init(
     _ target: LinkTarget, _ context: WorkerContext, silenceMilliseconds: UInt64,
-    user: any LinkStreamUser
+    keepAliveSeconds: Int? = nil, user: any LinkStreamUser
   ) throws {
     self.target = target
     self.context = context
@@ -59,6 +61,7 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
     tls = try TLSConnection(context: target.context, session: target.session)
     socket = try Socket.connect(to: target.address, loop: context.loop)
     socket.setUserTimeout(milliseconds: Int(silenceMilliseconds))
+    if let keepAliveSeconds { socket.setKeepAlive(idleSeconds: keepAliveSeconds) }
     socket.handler = self
     socket.setInterest(reading: false, writing: true)
     let timer = LoopTimer(loop: context.loop) { [unowned self] in lost("no answer in time") }

@@ -17,6 +17,8 @@ final class Uplink {
   private var input: [UInt8] = []
   private var nextTryMilliseconds: UInt64 = 0
   private var timer: LoopTimer?
+  /// Since when there has been no link; nil while there is one.
+  private var downSinceMilliseconds: UInt64?
   private var hasReportedFault = false
   private var repeatedCount: UInt64 = 0
   private var givenUpCount: UInt64 = 0
@@ -29,6 +31,10 @@ final class Uplink {
   /// The first byte that the link carries.
   private static let preface = LinkPurpose.notifications.rawValue
   private static let tickMilliseconds: UInt64 = 100
+  /// A node that has just joined is turned away until the one that decides has heard of it.
+  private static let unreportedMilliseconds: UInt64 = 1000
+  /// A connection that nothing has used may have been dropped on the way.
+  private static let keepAliveSeconds = 5
 
   init(
     _ context: WorkerContext, _ edge: Edge,
@@ -102,7 +108,8 @@ final class Uplink {
     nextTryMilliseconds = now + Limits.linkRetryMilliseconds
     do {
       stream = try LinkStream(
-        target, context, silenceMilliseconds: Limits.linkWaitMilliseconds, user: self)
+        target, context, silenceMilliseconds: Limits.linkWaitMilliseconds,
+        keepAliveSeconds: Self.keepAliveSeconds, user: self)
     } catch {
       failed("\(error)")
     }
@@ -110,7 +117,10 @@ final class Uplink {
 
   private func failed(_ fault: String) {
     dropStream()
-    guard !hasReportedFault else { return }
+    let now = context.loop.nowMilliseconds
+    let since = downSinceMilliseconds ?? now
+    downSinceMilliseconds = since
+    guard !hasReportedFault, now >= since + Self.unreportedMilliseconds else { return }
     hasReportedFault = true
     context.log(
       .warning, "no link to the node that decides",
@@ -128,7 +138,7 @@ final class Uplink {
 
 extension Uplink: LinkStreamUser {
   func linkOpened() {
-    hasReportedFault = false
+    (downSinceMilliseconds, hasReportedFault) = (nil, false)
     stream?.write([Self.preface])
   }
 

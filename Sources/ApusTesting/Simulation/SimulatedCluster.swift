@@ -198,7 +198,7 @@ final class SimulatedCluster {
     guard world.server.state == .up else { return }
     let thaw = random.between(6, 20)
     host.stalledUntil = world.timeline.now + thaw * Timeline.second
-    disturb(seconds: thaw + 20)
+    disturb(seconds: thaw + 30)
     let generation = world.server.generation
     world.timeline.after(random.between(5_000_000, 5_900_000)) { [weak self] in
       guard let self, world.server.generation == generation else { return }
@@ -207,8 +207,20 @@ final class SimulatedCluster {
       if world.options.canary == .hasTwoOwners { return }
       // It tries to renew its lease every second.
       let notices = host.stalledUntil + random.between(1_000, 1_500_000)
-      world.timeline.at(notices) { [weak self] in self?.notice(left) }
+      world.timeline.at(notices) { [weak self] in self?.stop(left) }
     }
+  }
+
+  /// In order, as long as nobody kills it.
+  private func stop(_ process: FencedProcess) {
+    let pause = random.between(10_000, 1_000_000)
+    for step in 0..<3 {
+      world.timeline.after(UInt64(step) * pause) { [weak self] in
+        if self?.fenced.contains(where: { $0 === process }) == true { process.stop(step: step) }
+      }
+    }
+    let end = random.between(1, 4 * pause)
+    world.timeline.after(end) { [weak self] in self?.notice(process) }
   }
 
   private func notice(_ process: FencedProcess) {

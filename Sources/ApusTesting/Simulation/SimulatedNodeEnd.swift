@@ -59,6 +59,8 @@ final class SimulatedNodeEnd: SimulatedEnd, LinkPeer {
   }
 
   func linkHasRoom() {
+    // The program may have filled it already.
+    guard isWritable else { return }
     awaitsRoom = false
     look()
   }

@@ -352,6 +352,15 @@ final class FencedProcess {
     self.store = store
   }
 
+  /// The steps of an orderly stop, in the order of their numbers.
+  func stop(step: Int) {
+    switch step {
+    case 0: service.beginDeviceDrain()
+    case 1: service.beginDrain()
+    default: service.finishDrain()
+    }
+  }
+
   func end(_ network: SimulatedNetwork) {
     network.killService(on: host)
     host.run([])

@@ -76,7 +76,8 @@ extension Simulation {
     else { return }
     oracle.violated(
       .promptness,
-      "a provider has had no answer for \((timeline.now - time) / Timeline.second) s")
+      "connection \(link.number) of a provider has had no answer for "
+        + "\((timeline.now - time) / Timeline.second) s")
   }
 
   private static let turnsPerSecond = 10_000
