@@ -1,5 +1,6 @@
 """What the tests of all clients share: the protocol's vectors as bytes, and a service to talk to."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -199,6 +200,26 @@ class SessionTests:
         block = re.search(r"```courier\n(.*?)```", (ROOT / "Documentation/courier.md").read_text(), re.S)[1]
         pairs = [line.split(";")[0].split(maxsplit=1) for line in block.splitlines()]
         return [(side, bytes.fromhex(digits)) for side, digits in pairs if digits[:2] not in ("0c", "0d")]
+
+    def expect_following(self, start):
+        """The program that `start` starts goes on at an address that the service names."""
+        better = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(better.close)
+        better.settimeout(30)
+        turns = itertools.groupby(self.session(), key=lambda line: line[0])
+        connect, response = (b"".join(part for _, part in lines) for _, lines in itertools.islice(turns, 2))
+        place = f"127.0.0.1:{better.getsockname()[1]}".encode()
+        body = response[5:] + b"\x41" + len(place).to_bytes(2, "big") + place
+        start()
+        stream = self.accept()
+        self.play(stream, [(">", connect), ("<", response[:1] + len(body).to_bytes(4, "big") + body)])
+        # What the device goes on with: it has read the response.
+        stream.recv(1)
+        stream.close()
+        # The certificate there names the first address.
+        stream = self.context.wrap_socket(better.accept()[0], server_side=True)
+        self.addCleanup(stream.close)
+        self.play(stream, [(">", connect)])
 
     def play(self, stream, lines):
         for side, expected in lines:

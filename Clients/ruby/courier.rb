@@ -54,16 +54,28 @@ class Courier
 
   private
 
-  # Chooses the next address. Whether to try it at once: a round tries each once, begins with the one that worked, and
-  # ends with a wait. After a silence, for which the network may be the cause, the same address is first.
+  # Chooses the next address. Whether to try it at once: a round tries each once, begins with the one that the service
+  # named or else with the one that worked, and ends with a wait. After a silence, for which the network may be the cause,
+  # the same address is first.
   def another?(error, is_steady)
-    @untried = @places.size - 1 if is_steady
-    is_over = @wait || error.is_a?(Said) || @untried == 0
-    is_silent = is_steady && error.message == "silence"
-    return (@untried -= 1) && @places.rotate! unless is_over || is_silent
+    @untried, @is_hint_spent = @places.size - 1, @is_at_hint if is_steady
+    return restart && false if @wait || error.is_a?(Said)
+    return restart && (@places.size > 1 || @is_at_hint) if is_steady && error.message == "silence"
+    return !(@is_at_hint = @hint = nil) if @is_at_hint
+    return @is_at_hint = @is_hint_spent = true if @hint && !@is_hint_spent
+    return restart && false if @untried == 0
+    (@untried -= 1) && @places.rotate!
+  end
+
+  def restart
+    @untried, @is_at_hint, @is_hint_spent = @places.size - 1, !!@hint, !!@hint
     @places.rotate!(@places.index(@home))
-    @untried = @places.size - 1
-    is_silent && !is_over
+  end
+
+  # HOST:PORT, where the next connection begins.
+  def follow(place)
+    host, port = text(place).match(/\A\[?([^\]]+?)\]?:(\d{1,5})\z/)&.captures
+    @hint = host ? [host, port] : (@hint if @is_at_hint)
   end
 
   def session(&block)
@@ -71,7 +83,7 @@ class Courier
     @key, chain = PKey.read(pem), pem.include?("CERTIFICATE") ? X509::Certificate.load(pem) : []
     context.set_params(ca_file: @authority, alpn_protocols: ["apus-courier/1"], min_version: :TLS1_2)
     context.add_certificate(chain.first, @key, chain.drop(1)) if chain.any?
-    @tls = SSL::SSLSocket.new(Socket.tcp(*@places.first, connect_timeout: 10), context)
+    @tls = SSL::SSLSocket.new(Socket.tcp(*(@is_at_hint ? @hint : @places.first), connect_timeout: 10), context)
     @tls.hostname, @tls.sync_close, @tls.sync = @places.first.first, true, false
     Timeout.timeout(10) { @tls.connect }
     chain.any? ? serve(chain.first, &block) : enrol
@@ -124,6 +136,7 @@ class Courier
     @home = @places.first
     keep("token" => (fields[3]&.unpack1("H*") || @state["token"] if number(fields[1]) == 0))
     raise fields[0x40] ? Refused : Said, text(fields[0x40] || "refused") unless token
+    follow(fields[0x41])
     @offset = number(fields[10]) / 1000.0 - now # To the service's clock.
     third = (certificate.not_after - certificate.not_before) / 3
     @renewal = certificate.not_after.to_f - @offset - rand(third / 2..third)

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "device.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
@@ -84,6 +85,39 @@ void apus_device_free(struct apus_device *device) {
   EVP_PKEY_free(device->next_key);
   SSL_CTX_free(device->tls);
   free(device);
+}
+
+// Where the next connection goes.
+static struct apus_address current_address(const struct apus_device *device) {
+  struct apus_address address = apus_address_at(&device->config, device->rotation.current);
+  if (device->rotation.is_at_hint) {
+    // The service has its certificate there, too.
+    address.address = device->hint;
+    address.port = device->hint_port;
+  }
+  return address;
+}
+
+// Keeps HOST:PORT if HOST is numeric: resolving a name would block.
+static bool read_hint(struct apus_device *device, struct apus_text text) {
+  char copy[sizeof device->hint + 8];
+  if (text.length == 0 || text.length >= sizeof copy) return false;
+  memcpy(copy, text.start, text.length);
+  copy[text.length] = '\0';
+  char *colon = strrchr(copy, ':'), *host = copy, *end;
+  if (colon == NULL) return false;
+  *colon = '\0';
+  if (*host == '[' && colon > host + 1 && colon[-1] == ']') {
+    host++;
+    colon[-1] = '\0';
+  }
+  unsigned long port = strtoul(colon + 1, &end, 10);
+  struct in6_addr number;
+  bool is_numeric = inet_pton(AF_INET, host, &number) == 1 || inet_pton(AF_INET6, host, &number) == 1;
+  if (!is_numeric || *end != '\0' || port == 0 || port > 65535) return false;
+  strcpy(device->hint, host);
+  device->hint_port = (uint16_t)port;
+  return true;
 }
 
 // Whether another attempt follows at once. What is said about the device is the same at each address.
@@ -193,6 +227,11 @@ static void accept_device(struct apus_device *device, const struct apus_connect_
     device->has_base_token = true;
     device->events.base_token(device->context, device->base_token);
   }
+  if (read_hint(device, response->hint)) {
+    apus_rotation_hinted(&device->rotation, true);
+  } else if (!device->rotation.is_at_hint) {
+    apus_rotation_hinted(&device->rotation, false);
+  }
   device->state = APUS_STATE_SERVING;
   device->accepted_ms = device->now_ms;
   device->clock_offset_ms = (int64_t)response->server_ms - (int64_t)device->now_ms;
@@ -301,7 +340,7 @@ static void begin_handshake(struct apus_device *device) {
     apus_fail(device, strerror(error));
     return;
   }
-  const char *name = apus_address_at(&device->config, device->rotation.current).name;
+  const char *name = current_address(device).name;
   device->ssl = apus_tls_new(device->tls, device->descriptor, name);
   if (device->ssl == NULL) {
     apus_fail(device, "out of memory");
@@ -325,7 +364,7 @@ static void begin(struct apus_device *device) {
     device->has_new_identity = false;
   }
   bool is_waiting;
-  struct apus_address address = apus_address_at(&device->config, device->rotation.current);
+  struct apus_address address = current_address(device);
   device->is_asked = false;
   device->descriptor = apus_tcp_connect(address.address, address.port, &is_waiting);
   if (device->descriptor < 0) {

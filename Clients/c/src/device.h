@@ -1,6 +1,7 @@
 #ifndef APUS_DEVICE_INTERNAL_H
 #define APUS_DEVICE_INTERNAL_H
 
+#include <netinet/in.h>
 #include <openssl/ssl.h>
 
 #include "message.h"
@@ -50,6 +51,9 @@ struct apus_device {
   uint64_t now_ms;
 
   struct apus_rotation rotation;
+  // The address that the service named, and where that was said.
+  char hint[INET6_ADDRSTRLEN];
+  uint16_t hint_port;
   uint32_t backoff_ms;
   uint64_t accepted_ms;
   uint64_t active_ms;

@@ -204,6 +204,7 @@ bool apus_decode(
           .token = bytes(frame, 3, NULL),
           .server_ms = number(frame, 10, 0),
           .explanation = text(frame, 0x40),
+          .hint = text(frame, 0x41),
       };
       break;
     case APUS_NOTIFICATION: message->of.notification = notification(frame); break;

@@ -38,6 +38,8 @@ struct apus_connect_response {
   const uint8_t *token;  // NULL: absent
   uint64_t server_ms;
   struct apus_text explanation;
+  // HOST:PORT of a better address; empty for none.
+  struct apus_text hint;
 };
 
 struct apus_app_token {

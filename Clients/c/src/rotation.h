@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Which of the service's addresses is tried next. A round begins with the address that worked last, tries each once,
-// and ends with a wait.
+// Which of the service's addresses is tried next. A round begins with the address that the service named (the hint), or
+// else with the one that worked last, tries each once, and ends with a wait.
 struct apus_rotation {
   size_t count;
   size_t current;
@@ -13,6 +13,11 @@ struct apus_rotation {
   size_t preferred;
   // Addresses that this round has not tried yet, besides the current one.
   size_t untried;
+  bool has_hint;
+  // The hint is tried next, or connected, in place of `current`.
+  bool is_at_hint;
+  // This round has tried a hint: services that name another one and close would be tried without a wait.
+  bool is_hint_spent;
 };
 
 void apus_rotation_init(struct apus_rotation *rotation, size_t count);
@@ -20,6 +25,9 @@ void apus_rotation_init(struct apus_rotation *rotation, size_t count);
 // The service accepted the device, or refused it. That does not begin a round: one that accepts and closes at once
 // would be tried without a wait.
 void apus_rotation_answered(struct apus_rotation *rotation);
+
+// The service named an address to try first, or none.
+void apus_rotation_hinted(struct apus_rotation *rotation, bool has_hint);
 
 // The current address failed, or its connection was lost. `was_steady`: it had worked, and this is the first failure of
 // a new round. True: connect at once; false: the round is over, wait first.

@@ -1,7 +1,9 @@
 // Reads how attempts ended, a line for each series, and prints for each end the next address, with `!` if it is tried
 // at once.
 //
-//   COUNT [answered|failed|lost|silent|restart]...
+//   COUNT [answered|hinted|unhinted|failed|lost|silent|restart]...
+//
+// The hint is address `h`.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,10 @@ int main(void) {
         apus_rotation_answered(&rotation);
         continue;
       }
+      if (strstr(word, "hinted") != NULL) {
+        apus_rotation_hinted(&rotation, word[0] == 'h');
+        continue;
+      }
       if (strcmp(word, "restart") == 0) {
         apus_rotation_restart(&rotation);
       } else if (strcmp(word, "silent") == 0) {
@@ -27,7 +33,11 @@ int main(void) {
       } else {
         is_at_once = apus_rotation_failed(&rotation, strcmp(word, "lost") == 0);
       }
-      printf("%zu%s ", rotation.current, is_at_once ? "!" : "");
+      if (rotation.is_at_hint) {
+        printf("h%s ", is_at_once ? "!" : "");
+      } else {
+        printf("%zu%s ", rotation.current, is_at_once ? "!" : "");
+      }
     }
     printf("\n");
   }

@@ -120,6 +120,13 @@ class RotationTests(unittest.TestCase):
             # After a silence the same address is tried first, then the others.
             "2 failed answered silent failed failed": "1! 1! 0! 1",
             "3 answered failed failed restart failed failed failed": "1! 2! 0 1! 2! 0",
+            # An address that the service named is first in the next round, and forgotten when it fails.
+            "2 answered hinted lost answered lost failed failed failed failed": "h! 0! 1! 0 1! 0",
+            "1 answered hinted silent answered restart failed failed": "h! h 0! 0",
+            "1 answered hinted unhinted restart": "0",
+            # Services that name another one and close at once are not tried without a wait.
+            "2 answered hinted failed answered hinted failed answered hinted failed answered hinted failed":
+                "h! 0! 1! h",
         }
         printed = subprocess.run(
             [BUILD / "rotate"], input="\n".join(series) + "\n", capture_output=True, text=True, check=True).stdout
@@ -135,6 +142,11 @@ def listener(test, folder, port, authority, name, code=None, channel=None, addre
 
 class DocumentTests(SessionTests, unittest.TestCase):
     """Section 14 of the document: the bytes of a session."""
+
+    def test_follows_the_service(self):
+        (self.folder / "device.pem.token").write_bytes(bytes(range(0x10, 0x30)))
+        self.expect_following(
+            lambda: listener(self, self.folder, self.port, self.folder / "server.pem", "device.pem"))
 
     def test_session(self):
         (self.folder / "device.pem.token").write_bytes(bytes(range(0x10, 0x30)))

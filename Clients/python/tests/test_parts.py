@@ -12,6 +12,7 @@ from cryptography import x509
 
 from apus_device import Client, Ended, Service, connection, identity, messages
 from apus_device.backoff import Backoff
+from apus_device.connection import Address
 from apus_device.rotation import Rotation
 from apus_device.session import Session, wait_seconds
 from apus_device.state import REMEMBERED, DeviceState
@@ -81,6 +82,51 @@ class RotationTests(unittest.TestCase):
         self.assertTrue(rotation.fell_silent())
         self.assertEqual(rotation.current, 1)
         self.assertEqual(self.path(rotation, 2), [(True, 0), (False, 1)])
+
+
+    def test_a_hint_is_first_in_the_next_round_and_forgotten_when_it_fails(self):
+        rotation = Rotation(2)
+        rotation.answered()
+        rotation.hinted(True)
+        self.assertFalse(rotation.is_at_hint)
+        self.assertTrue(rotation.failed(was_steady=True) and rotation.is_at_hint)
+        rotation.answered()
+        self.assertTrue(rotation.failed(was_steady=True))
+        self.assertEqual((rotation.is_at_hint, rotation.current), (False, 0))
+        self.assertEqual(self.path(rotation, 4), [(True, 1), (False, 0), (True, 1), (False, 0)])
+
+    def test_a_round_begins_with_the_hint_unless_it_was_forgotten(self):
+        rotation = Rotation(1)
+        rotation.answered()
+        rotation.hinted(True)
+        self.assertTrue(rotation.fell_silent() and rotation.is_at_hint)
+        rotation.restart()
+        self.assertTrue(rotation.is_at_hint)
+        rotation.failed(was_steady=False)
+        self.assertFalse(rotation.is_at_hint)
+        rotation.hinted(True)
+        rotation.hinted(False)
+        rotation.restart()
+        self.assertFalse(rotation.is_at_hint)
+
+    def test_services_that_name_another_one_and_close_are_not_tried_without_a_wait(self):
+        rotation = Rotation(2)
+        steps = []
+        for _ in range(4):
+            rotation.answered()
+            rotation.hinted(True)
+            steps.append(rotation.failed(was_steady=False))
+        self.assertEqual(steps, [True, True, True, False])
+
+
+class AddressTests(unittest.TestCase):
+    def test_what_a_service_may_name(self):
+        places = {"a.example.com:5223": ("a.example.com", 5223), "192.0.2.1:1": ("192.0.2.1", 1),
+                  "[2001:db8::1]:65535": ("2001:db8::1", 65535)}
+        for text, place in places.items():
+            self.assertEqual(Address.parse(text), Address(*place))
+        for text in ["", "a", ":1", "a:", "a:0", "a:65536", "a:-1", "a:x", "a:\u0661", "[]:1"]:
+            self.assertIsNone(Address.parse(text), text)
 
 
 class EndTests(unittest.TestCase):

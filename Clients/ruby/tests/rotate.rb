@@ -1,5 +1,5 @@
 # Reads how attempts ended, a line for each series, and prints the next address after each, with `!` if it is tried at
-# once: COUNT [answered|failed|lost|silent|said]...
+# once: COUNT [answered|hinted|unhinted|failed|lost|silent|said]... The hint is address `h`.
 require_relative "../courier"
 
 $stdin.each_line(chomp: true) do |line|
@@ -11,9 +11,14 @@ $stdin.each_line(chomp: true) do |line|
       courier.instance_variable_set(:@home, courier.instance_variable_get(:@places).first)
       next
     end
+    if name.end_with?("hinted")
+      courier.send(:follow, name == "hinted" ? "h:1" : nil)
+      next
+    end
     error = (name == "said" ? Courier::Said : Courier::Ended).new(name == "silent" ? "silence" : name)
     is_at_once = courier.send(:another?, error, %w[lost silent].include?(name))
-    courier.instance_variable_get(:@places).first.first + (is_at_once ? "!" : "")
+    is_at_hint, places = %i[@is_at_hint @places].map { courier.instance_variable_get(_1) }
+    (is_at_hint ? "h" : places.first.first) + (is_at_once ? "!" : "")
   end
   puts steps.join(" ")
 end

@@ -104,6 +104,9 @@ class DocumentTests(SessionTests, unittest.TestCase):
         ended = device.next("ended")
         self.assertEqual((ended["reason"], ended["seconds"]), ("bye", 1.5))
 
+    def test_follows_the_service(self):
+        self.expect_following(lambda: Listener(self, self.folder, ["ruby", "-w", CLIENT, *self.device, TOPIC]))
+
     def test_what_has_expired_or_came_before_is_not_shown(self):
         lines = self.session()
         begin = next(place for place, line in enumerate(lines) if line[1].startswith(b"\x0a\0\0\0"))
@@ -132,6 +135,11 @@ class DocumentTests(SessionTests, unittest.TestCase):
             "2 answered failed answered failed answered failed": "1! 1 0!",
             "2 failed answered silent failed failed": "1! 1! 0! 1",
             "3 answered failed said failed failed failed": "1! 0 1! 2! 0",
+            "2 answered hinted lost answered lost failed failed failed failed": "h! 0! 1! 0 1! 0",
+            "1 answered hinted silent answered said failed failed": "h! h 0! 0",
+            "1 answered hinted unhinted said": "0",
+            "2 answered hinted failed answered hinted failed answered hinted failed answered hinted failed":
+                "h! 0! 1! h",
         }
         run = subprocess.run(["ruby", "-w", HERE / "rotate.rb", self.folder / "device.pem"], capture_output=True,
                              text=True, check=True, input="\n".join(series))

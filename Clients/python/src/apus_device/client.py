@@ -65,6 +65,9 @@ class Client:
         self.identity = identity
         self._service = service
         self._address = service.addresses[0]
+        self._rotation = Rotation(len(service.addresses))
+        #: The address that the service named.
+        self._hint: Address | None = None
         self._topics = topics if isinstance(topics, Topics) else Topics(enabled=list(topics))
         self._power = power
         self._keep_alive_seconds = keep_alive_seconds
@@ -183,12 +186,11 @@ class Client:
 
     async def _run(self) -> None:
         backoff = Backoff()
-        addresses = self._service.addresses
-        rotation = Rotation(len(addresses))
+        rotation = self._rotation
         refusals = 0
         while True:
             session = Session()
-            self._address = addresses[rotation.current]
+            self._address = self._next_address()
             try:
                 await self._serve(self._address, session)
             except CertificateRejected as end:
@@ -202,9 +204,16 @@ class Client:
                 raise Refused(session.explanation)
             await asyncio.sleep(wait_seconds(session, rotation, backoff))
 
+    def _next_address(self) -> Address:
+        if self._rotation.is_at_hint and self._hint is not None:
+            return self._hint
+        return self._service.addresses[self._rotation.current]
+
     async def _serve(self, address: Address, session: Session) -> None:
         """One connection, from its begin to its end, which raises."""
-        connection = await Connection.open(self._service, address, self.identity)
+        # All addresses of a service have its certificate, the one that it named too.
+        name = self._service.addresses[self._rotation.current].host
+        connection = await Connection.open(self._service, address, self.identity, name=name)
         try:
             await connection.send(messages.connect(self._state.token))
             message = await connection.receive_first(RESPONSE_SECONDS)
@@ -242,6 +251,16 @@ class Client:
         if response.token is not None:
             self._state.token = response.token
         session.accept(response.server_milliseconds)
+        self._follow(response.hint)
+
+    def _follow(self, text: str | None) -> None:
+        """The next connection begins at the address that the service named."""
+        hint = None if text is None else Address.parse(text)
+        if hint is not None:
+            self._hint = hint
+            self._rotation.hinted(True)
+        elif not self._rotation.is_at_hint:
+            self._rotation.hinted(False)
 
     def _filter(self) -> bytes:
         return messages.filter_message(self._state.token, self._topics.lists())

@@ -47,6 +47,15 @@ class Address:
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
+    @classmethod
+    def parse(cls, text: str) -> Address | None:
+        """HOST:PORT, with brackets around an IPv6 address; None for anything else."""
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+            return None
+        return cls(host, int(port))
+
 
 @dataclass(frozen=True)
 class Service:
@@ -87,8 +96,11 @@ class Connection:
         self.heard_time = self.active_time = asyncio.get_running_loop().time()
 
     @classmethod
-    async def open(cls, service: Service, address: Address, identity: Identity | None) -> Connection:
-        """Connects; without an identity a device can only enrol."""
+    async def open(
+        cls, service: Service, address: Address, identity: Identity | None, *, name: str | None = None
+    ) -> Connection:
+        """Connects; without an identity a device can only enrol. `name` is what the certificate must contain in place
+        of the address's host."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_verify_locations(service.authority)
@@ -98,8 +110,8 @@ class Connection:
         try:
             async with asyncio.timeout(TCP_SECONDS + HANDSHAKE_SECONDS):
                 streams = await asyncio.open_connection(
-                    address.host, address.port, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                    limit=2 * CHUNK_BYTES)
+                    address.host, address.port, ssl=context, server_hostname=name or address.host,
+                    ssl_handshake_timeout=HANDSHAKE_SECONDS, limit=2 * CHUNK_BYTES)
         except TimeoutError:
             raise Ended(f"{address} did not complete the connection in time") from None
         except OSError as error:
