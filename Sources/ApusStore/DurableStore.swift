@@ -66,6 +66,9 @@ package protocol DurableStore: StoreReader {
   /// Why the store accepts no writes; nil while it does, and for stores that cannot tell.
   var fault: StoreError? { get }
 
+  /// What says whether another process may use the store by now; nil where none can.
+  var lease: StoreLease? { get }
+
   /// How many groups were written, how fast, and how many failed.
   var commits: CommitFigures { get }
 
@@ -155,6 +158,8 @@ extension DurableStore {
 
 extension DurableStore {
   package var fault: StoreError? { nil }
+
+  package var lease: StoreLease? { nil }
 
   package func makeCheckpoint() throws(StoreError) -> String { throw .unavailable }
 }

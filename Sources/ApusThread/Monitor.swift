@@ -89,6 +89,13 @@ package func monotonicMilliseconds() -> Int64 {
   return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
 }
 
+/// Milliseconds of a clock like that, which goes on while the machine is suspended.
+package func bootMilliseconds() -> UInt64 {
+  var now = timespec()
+  unsafe clock_gettime(CLOCK_BOOTTIME, &now)
+  return UInt64(now.tv_sec) * 1000 + UInt64(now.tv_nsec) / 1_000_000
+}
+
 /// Blocks the calling thread.
 package func pause(milliseconds: Int64) {
   let end = monotonicMilliseconds() + milliseconds

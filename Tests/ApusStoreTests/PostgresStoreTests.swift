@@ -1,6 +1,7 @@
 import ApusModel
 import ApusRandom
 import ApusStore
+import ApusThread
 import Foundation
 import PostgresServer
 import Testing
@@ -196,6 +197,24 @@ struct PostgresStoreTests {
     #expect(!first.isAvailable)
     #expect(try second.get(.meta, [1]) == [2])
     first.close()
+  }
+
+  @Test("The lease lasts as long as nobody takes over, counted from the last renewal")
+  func leaseTime() throws {
+    let before = bootMilliseconds()
+    let store = try open {
+      $0.absenceMilliseconds = 1500
+      $0.renewMilliseconds = 50
+    }
+    let lease = try #require(store.lease)
+    let end = bootMilliseconds() + 1000
+    #expect(lease.hasLapsed(atMilliseconds: end + 60_000))
+    #expect(!lease.hasLapsed(atMilliseconds: before + 999))
+    // Later renewals move the end.
+    while lease.hasLapsed(atMilliseconds: end) {}
+    try sql("UPDATE apus.lease SET incarnation = incarnation + 1, holder = 'b'")
+    while !lease.hasLapsed(atMilliseconds: 1) {}
+    store.close()
   }
 
   @Test("A transaction that a stopped process left open is ended")

@@ -111,7 +111,7 @@ struct apus_config {
   const uint8_t *base_token;  // NULL: none yet
   uint32_t keep_alive_seconds;  // 0: 15 minutes
   // Where else the service is. When an address fails, the device tries the next one at once; when all have failed, it
-  // waits. It stays with the one that works. An address that the service names itself comes before them if it is numeric.
+  // waits. It stays with the one that works. One that the service names itself is tried before them if it is numeric.
   const struct apus_address *alternatives;
   size_t alternative_count;
 };

@@ -114,9 +114,15 @@ final class ShardDriver: @unchecked Sendable {
     guard let device = device(toJudge: notification.claims) else {
       return unavailable(notification, answer)
     }
-    return shard.decide(
+    let isLasting = notification.mayBeStored
+    let verdict = shard.decide(
       notification, answer: answer, device: device, nowMilliseconds: nowMilliseconds,
       loopMilliseconds: loopMilliseconds)
+    guard let verdict, isLasting || verdict.rejection != nil, context.isLeaseLapsed else {
+      return verdict
+    }
+    // It goes by what this process remembers, and another one may know better by now.
+    return Verdict(answer: answer, rejection: Rejection(.serviceUnavailable))
   }
 
   /// Nil where the store cannot tell, which is logged.

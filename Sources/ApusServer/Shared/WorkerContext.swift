@@ -6,6 +6,7 @@ import ApusLog
 import ApusLoop
 import ApusModel
 import ApusStore
+import ApusThread
 import ApusTLS
 import ApusTrust
 
@@ -83,6 +84,13 @@ import ApusTrust
   func readClock() {
     wallMilliseconds = loop.wallMilliseconds
     if let clock { wallMilliseconds &+= clock.offsetMilliseconds }
+  }
+
+  /// Whether another process may have taken the store over, with the devices.
+  var isLeaseLapsed: Bool {
+    guard let lease = shared.store.lease else { return false }
+    return lease.hasLapsed(
+      atMilliseconds: loop.isSimulated ? loop.nowMilliseconds : bootMilliseconds())
   }
 
   /// The time for judging certificates, in Unix seconds. Handshakes use it too. The development service's clock does

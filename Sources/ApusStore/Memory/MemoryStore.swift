@@ -10,6 +10,8 @@ import Synchronization
 package final class MemoryStore: DurableStore {
   private let core: MemoryCore
   private let hasThread: Bool
+  /// For tests: as that of a store that another process may use.
+  package let lease: StoreLease?
   /// Where the search for expired rows continues.
   private let expiryCursor = Mutex<[UInt8]>([])
 
@@ -26,17 +28,18 @@ package final class MemoryStore: DurableStore {
   ///   - maximumPendingBytes: Bytes of groups that may wait before new ones are refused with `.overloaded`.
   package convenience init(
     maximumBytes: Int = 256 * 1024 * 1024, maximumPendingBytes: Int = 32 * 1024 * 1024,
-    mode: Mode = .background
+    mode: Mode = .background, lease: StoreLease? = nil
   ) {
     self.init(
       core: MemoryCore(
         tables: MemoryCore.emptyTables, maximumBytes: maximumBytes,
         maximumPendingBytes: maximumPendingBytes),
-      mode: mode)
+      mode: mode, lease: lease)
   }
 
-  private init(core: MemoryCore, mode: Mode) {
+  private init(core: MemoryCore, mode: Mode, lease: StoreLease? = nil) {
     self.core = core
+    self.lease = lease
     hasThread = mode == .background
     if hasThread { startThread { core.run() } }
   }

@@ -14,11 +14,16 @@ final class PostgresKeeper: @unchecked Sendable {
   private let address: PostgresAddress
   private let tenure: PostgresTenure
   private let options: PostgresOptions
+  private let lease: StoreLease
   /// The thread's own, so that no lock and no queue of others delays the lease.
   private var connection: PostgresConnection?
   private var isTakenOver = false
 
-  init(_ address: PostgresAddress, _ tenure: PostgresTenure, _ options: PostgresOptions) {
+  init(
+    _ address: PostgresAddress, _ tenure: PostgresTenure, _ options: PostgresOptions,
+    _ lease: StoreLease
+  ) {
+    self.lease = lease
     self.address = address
     self.tenure = tenure
     self.options = options
@@ -72,11 +77,13 @@ final class PostgresKeeper: @unchecked Sendable {
     do throws(PostgresFault) {
       if connection == nil { connection = try connect() }
       guard let connection else { return }
+      let sent = bootMilliseconds()
       let isRenewed = try connection.ask(
         .renew, PostgresValues(.text(PostgresOpening.lease), .integer(tenure.incarnation)),
         withinMilliseconds: options.answerMilliseconds
       ) { $0.count > 0 }
-      guard !isRenewed else { return }
+      guard !isRenewed else { return lease.renewed(sentAtMilliseconds: sent) }
+      lease.end()
       let holder = try connection.ask(
         .lease, PostgresValues(.text(PostgresOpening.lease)),
         withinMilliseconds: options.answerMilliseconds

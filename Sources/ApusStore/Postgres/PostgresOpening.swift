@@ -7,6 +7,8 @@ struct PostgresTenure: Sendable {
   let incarnation: Int64
   /// That of the process before.
   let predecessor: Int64
+  /// When the lease was asked for, by `bootMilliseconds`.
+  let takenMilliseconds: UInt64
   /// How far the database was at that time.
   let progress: DatabaseProgress
   /// The database's id: 16 bytes, made with its tables.
@@ -66,6 +68,7 @@ struct PostgresOpening {
     var watch = LeaseVigil(stillMilliseconds: options.leaseMilliseconds)
     while true {
       let seen = try waitForLease(connection, &watch)
+      let asked = bootMilliseconds()
       // Nil if its holder has renewed it since, or another process took it.
       let incarnation = try attempt { () throws(PostgresFault) in
         try takeOver(seen, connection)
@@ -73,7 +76,7 @@ struct PostgresOpening {
       guard let incarnation else { continue }
       return PostgresTenure(
         node: options.node, incarnation: incarnation, predecessor: seen?.incarnation ?? 0,
-        progress: try progress(connection), databaseID: databaseID)
+        takenMilliseconds: asked, progress: try progress(connection), databaseID: databaseID)
     }
   }
 

@@ -49,6 +49,12 @@ package struct PostgresOptions: Sendable {
   package var onEvent: @Sendable (StoreEvent) -> Void = { _ in }
 
   package init() {}
+
+  /// Milliseconds after a renewal was sent for which no other process takes over, less a margin.
+  var validMilliseconds: UInt64 {
+    let patience = min(leaseMilliseconds, absenceMilliseconds)
+    return UInt64(max(0, patience - Int64(Limits.leaseMarginMilliseconds)))
+  }
 }
 
 /// How a node waits until it may take the database over.

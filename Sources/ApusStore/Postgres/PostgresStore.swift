@@ -102,6 +102,8 @@ package final class PostgresStore: DurableStore {
 
   package var fault: StoreError? { core.fault }
 
+  package var lease: StoreLease? { core.lease }
+
   package func close() { core.queue.close() }
 }
 
@@ -111,6 +113,7 @@ private final class PostgresCore: @unchecked Sendable {
   let tenure: PostgresTenure
   let reading: PostgresReading
   let expiries = ExpirySearch()
+  let lease: StoreLease
   private let address: PostgresAddress
   private let options: PostgresOptions
   private let takesWrites = Atomic(true)
@@ -131,7 +134,9 @@ private final class PostgresCore: @unchecked Sendable {
     queue = CommitQueue(
       maximumPendingBytes: options.maximumPendingBytes, mergeBytes: options.mergeBytes)
     writer = PostgresWriter(address, tenure, options)
-    let keeper = PostgresKeeper(address, tenure, options)
+    lease = StoreLease(
+      takenAtMilliseconds: tenure.takenMilliseconds, validMilliseconds: options.validMilliseconds)
+    let keeper = PostgresKeeper(address, tenure, options, lease)
     self.keeper = keeper
     written = WrittenGroup(tenure.progress.group)
     reading = PostgresReading(

@@ -37,9 +37,7 @@ final class RelayWorld {
     self.world = world
     var random = SeededRandom(seed: world.options.seed ^ 0x5e1a_75b0)
     let isOnBySeed = random.chance(2, in: 5)
-    isOn =
-      world.options.hasRelay ?? world.options.canary?.needsRelay
-      ?? (isOnBySeed && world.cluster == nil)
+    isOn = world.options.hasRelay ?? world.options.canary?.needsRelay ?? isOnBySeed
     meanWait = random.between(4, 20) * Timeline.second
     meanFault = random.between(5, 60) * Timeline.second
     limits = SpoolLimits(

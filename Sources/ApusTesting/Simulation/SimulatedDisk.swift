@@ -258,6 +258,9 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
 
   func makeGroup() -> WriteGroup { WriteGroup() }
 
+  /// Of a process of a cluster.
+  var lease: StoreLease?
+
   /// Not measured: a world has no administration.
   var commits: CommitFigures { CommitFigures() }
 

@@ -62,6 +62,8 @@ final class SimulatedServer: SimulatedNode, @unchecked Sendable {
   var sharesResends = true
   var broadcastFault: BroadcastFault?
   var routesAgain = true
+  /// Whether its processes have a lease, which others wait for before they take over.
+  var hasLease = false
   /// Makes the relay of each process, given its loop; nil for none.
   var makeRelay: ((EventLoop) -> any UpstreamRelay)?
   /// What is told of the ledger's lines; nil for nobody.
@@ -157,7 +159,22 @@ final class SimulatedServer: SimulatedNode, @unchecked Sendable {
     upSince = host.timeline.now
     host.run(workerLoops + acceptorLoops + relayLoops)
     trace("up", generation)
+    if hasLease { renew(of: store, generation) }
     onServe()
+  }
+
+  /// Each second, while the process runs and nobody has taken over.
+  private func renew(of store: SimulatedStore, _ generation: Int) {
+    guard generation == self.generation, state != .down else { return }
+    if host.stalledUntil <= host.timeline.now {
+      if let lease = store.lease {
+        lease.renewed(sentAtMilliseconds: host.monotonicMilliseconds)
+      } else {
+        store.lease = StoreLease(
+          takenAtMilliseconds: host.monotonicMilliseconds, validMilliseconds: 4500)
+      }
+    }
+    host.timeline.after(seconds: 1) { [weak self] in self?.renew(of: store, generation) }
   }
 
   private func startLater(microseconds: UInt64) {

@@ -36,6 +36,8 @@ extension Simulation {
     }
   }
 
+  func addApp() { carryOut(.addsApp) }
+
   private func carryOut(_ change: Change) {
     var next = directory
     next.generation += 1

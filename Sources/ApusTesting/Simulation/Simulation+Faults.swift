@@ -15,7 +15,8 @@ extension Simulation {
       case (.deviceWish, .clearsUnread), (.deviceWish, .splitsLeases),
         (.deviceWish, .revivesTokens),
         (.disk, .hidesKept), (.disk, .swallowsResends), (.disk, .believesUnknown),
-        (.cluster, .writesFenced), (.cluster, .acceptsFenced), (.cluster, .hasTwoOwners):
+        (.cluster, .writesFenced), (.cluster, .acceptsFenced), (.cluster, .hasTwoOwners),
+        (.cluster, .trustsMemory):
         200
       default: weight
       }

@@ -31,7 +31,7 @@ package final class Simulation {
     package var hasChannels: Bool?
     /// The same for apps with an upstream.
     package var hasRelay: Bool?
-    /// How many nodes the service has, one to five; nil: the seed decides. In a cluster no app has an upstream.
+    /// How many nodes the service has, one to five; nil: the seed decides.
     package var nodes: Int?
     /// Log lines of the service below this level are not in the trace.
     package var logLevel = Log.Level.notice
@@ -134,6 +134,7 @@ package final class Simulation {
       configuration: configuration, trust: try credentials.trust(directory),
       workers: 1 + random.below(3), random: random.split())
     server.ledger = ledger
+    server.hasLease = nodes > 1 && options.canary != .trustsMemory
     server.sharesFeedbackLeases = options.canary != .splitsLeases
     server.ignoresReloads = options.canary == .ignoresReloads
     server.recordsUnended = options.canary != .forgetsUnstored

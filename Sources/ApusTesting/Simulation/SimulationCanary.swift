@@ -80,6 +80,8 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case writesFenced = "writes-fenced"
   /// Such a node accepts what it can no longer write.
   case acceptsFenced = "accepts-fenced"
+  /// Such a node says that tokens are dead because it remembers it so.
+  case trustsMemory = "trusts-memory"
   /// Two nodes decide, each for some of the others.
   case hasTwoOwners = "has-two-owners"
   /// What a link had without a verdict when it ended is not sent again.
@@ -96,6 +98,7 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     case .writesFenced, .hasTwoOwners: .counters
     case .acceptsFenced, .believesUnknown: .arrival
     case .losesLinkBatch: .promptness
+    case .trustsMemory: .livingTokens
     case .keepsRemoved: .uniqueness
     case .mixesDevices: .addressee
     case .hidesKept, .losesCounters: .counters
@@ -154,7 +157,9 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   /// Whether its rule is about several nodes.
   var needsCluster: Bool {
     switch self {
-    case .writesFenced, .acceptsFenced, .hasTwoOwners, .losesLinkBatch, .believesUnknown: true
+    case .writesFenced, .acceptsFenced, .trustsMemory, .hasTwoOwners, .losesLinkBatch,
+      .believesUnknown:
+      true
     default: false
     }
   }
