@@ -13,6 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "Crash")
 import cluster_account
 from cluster_account import LOST_BEFORE, MAY_BE_REPEATED, Account, payload
 from cluster_jobs import GroupAccount
+from cluster_legacy import BAD_TOKEN, PROCESSING_ERROR, Frame
+from cluster_relay import RelayedSender
 
 DEVICE = 3
 
@@ -195,6 +197,28 @@ class AccountTests(unittest.TestCase):
         self.account.ends(self.rows((0.1, "Discarded - Replaced"), (0.2, "Discarded - Replaced")))
         self.assertEqual(len(self.account.violations), 1)
         self.assertIn("and nobody sent it", self.account.violations[0])
+
+
+class RelayedSenderTests(unittest.TestCase):
+    def settle(self, status):
+        """What follows an error packet that names the second of three notifications."""
+        sender = RelayedSender.__new__(RelayedSender)
+        sender.tokens, sender.outcomes, sender.reported = ["00" * 32] * 3, {}, {}
+        sender.doubtful, sender.behind, sender.spread, sender.again = set(), set(), set(), []
+        sender.sent = [Frame(number, b"") for number in range(3)]
+        sender.packet = status, 1
+        sender.settle()
+        return sender
+
+    def test_a_bad_token_is_reported_and_what_followed_is_sent_again(self):
+        sender = self.settle(BAD_TOKEN)
+        self.assertEqual(sender.reported, {1: BAD_TOKEN})
+        self.assertEqual([frame.identifier for frame in sender.again], [2])
+
+    def test_a_failure_of_the_service_leaves_it_unknown_and_it_is_sent_again(self):
+        sender = self.settle(PROCESSING_ERROR)
+        self.assertEqual((sender.reported, sender.doubtful), ({}, {1}))
+        self.assertEqual([frame.identifier for frame in sender.again], [1, 2])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import random
 import subprocess
 import time
 
-from cluster_legacy import Frame, LegacySender
+from cluster_legacy import PROCESSING_ERROR, Frame, LegacySender
 from cluster_nodes import PATIENCE, TOPIC, Violation
 from legacy_frames import command_2, feedback_rows
 from upstream import BAD, DEAD, DEAD_SINCE, GOOD, Upstream, token
@@ -83,6 +83,9 @@ class RelayedSender(LegacySender):
         super().settle()
 
     def named(self, frame, status):
+        # The node was taken over from, or its store failed, after it may have been sent upstream.
+        if status == PROCESSING_ERROR:
+            return self.doubt(frame)
         self.outcomes[frame.identifier] = "reported"
         self.reported[frame.identifier] = status
 
