@@ -77,9 +77,11 @@ docs: setup ## Make pages of the libraries' documentation (.build/docs)
 sim: ## Simulate one world after the other (WORLDS=60, HOURS=0.5 simulated in each, SEED=1 to begin with)
 	@scripts/setup.sh build
 	swift build $(OPTIMISED) $(CHECKED) --product apus-sim
-	.build/release/apus-sim --walks --count $(WALKS) --seed $(or $(SEED),1)
-	.build/release/apus-sim --canaries
-	.build/release/apus-sim --count $(WORLDS) --hours $(HOURS) $(if $(SEED),--seed $(SEED))
+	@# Each run has one thread.
+	@{ .build/release/apus-sim --walks --count $(WALKS) --seed $(or $(SEED),1) \
+	    && .build/release/apus-sim --canaries; } & rules=$$!; \
+	.build/release/apus-sim --count $(WORLDS) --hours $(HOURS) $(if $(SEED),--seed $(SEED)); worlds=$$?; \
+	wait $$rules && exit $$worlds
 
 screenshots: release ## Make pictures of the console's views (Documentation/console)
 	@scripts/setup.sh test

@@ -1,7 +1,6 @@
 import ApusCore
 import ApusModel
 import ApusServer
-import ApusStore
 import ApusTesting
 import ApusTrust
 import ApusWire
@@ -237,35 +236,6 @@ struct BadTokenTests {
         try expectEnd(client, GatewayFrame.packet(status, 1))
       }
     }
-    try device.settle()
-  }
-
-  @Test("A service that another one may have taken over from does not say that a token is dead")
-  func lapsedLease() throws {
-    service.stop()
-    let lease = StoreLease(takenAtMilliseconds: 0, validMilliseconds: 1)
-    let service = try TestService(directory, .init { $0.store = MemoryStore(lease: lease) })
-    defer { service.stop() }
-    let device = try service.connect()
-    let good = try device.token()
-    let id = device.device.id
-    let provider = try service.provider()
-    func statuses() throws -> [Int?] {
-      let tokens = [
-        good, directory.deviceToken(id, generation: 9).hex, directory.deviceToken(id, app: 2).hex,
-        String(good.dropLast(2)),
-      ]
-      return try tokens.map { token in
-        try provider.exchange(
-          service.pushHeaders(to: token, authorization: service.authorization()),
-          body: TestService.payload
-        ).status
-      }
-    }
-    // What the token itself says does not change.
-    #expect(try statuses() == [200, 503, 400, 400])
-    lease.renewed(sentAtMilliseconds: .max - 1)
-    #expect(try statuses() == [200, 410, 400, 400])
     try device.settle()
   }
 

@@ -33,6 +33,15 @@ extension HTTP2Provider {
     session.release(request)
   }
 
+  /// A channel that this process does not know may be known to another one that has taken over meanwhile.
+  func refuseChannel(_ request: HTTP2Request, _ refusal: Refusal) {
+    guard refusal.reason == .channelNotRegistered, context.isLeaseLapsed else {
+      return refuse(request, refusal)
+    }
+    rejectChannel(request, Rejection(.serviceUnavailable))
+    session.release(request)
+  }
+
   /// The id under which the peer knows the request: its own, or one that it gets.
   private func requestID(of request: HTTP2Request) -> NotificationID? {
     if case .given = BroadcastAdmission.requestID(of: request.fields) {

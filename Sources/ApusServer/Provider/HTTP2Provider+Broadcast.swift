@@ -17,7 +17,7 @@ extension HTTP2Provider {
     do throws(Refusal) {
       try judgeBroadcast(request, request.content)
     } catch {
-      refuse(request, error)
+      refuseChannel(request, error)
     }
   }
 

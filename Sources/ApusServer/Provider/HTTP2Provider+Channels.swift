@@ -18,7 +18,7 @@ extension HTTP2Provider {
     do throws(Refusal) {
       try manage(request, request.content)
     } catch {
-      refuse(request, error)
+      refuseChannel(request, error)
     }
   }
 
