@@ -14,6 +14,7 @@ final class SimulatedCluster {
   private(set) var edges: [SimulatedServer] = []
   /// Processes that were taken over from and do not know it yet.
   private var fenced: [FencedProcess] = []
+  var hasFenced: Bool { !fenced.isEmpty }
   private(set) var endCount = 0
 
   enum Fault: Int, CaseIterable {

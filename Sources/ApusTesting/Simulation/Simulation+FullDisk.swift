@@ -23,7 +23,7 @@ extension Simulation {
 
   private func isUntroubledButForDisk(since time: UInt64) -> Bool {
     server.isServing && server.upSince < time && !network.isDown
-      && max(troubledUntil, disk.slowUntil, oracle.clockSetTime) < time
+      && max(troubledUntil, linksCutUntil, disk.slowUntil, oracle.clockSetTime) < time
   }
 
   /// Checks a provider that has waited for an answer since then. The store refuses immediately, so no timeout of the
