@@ -1,10 +1,12 @@
 """What the tests of all clients share: the protocol's vectors as bytes, and a service to talk to."""
 
+import contextlib
 import itertools
 import json
 import os
 import pathlib
 import queue
+import random
 import re
 import signal
 import socket
@@ -59,8 +61,11 @@ def changes():
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+    """Below the ports of outgoing connections, which take what is free."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class ServiceTests:

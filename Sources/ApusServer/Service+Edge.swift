@@ -5,9 +5,16 @@ package import ApusLoop
 
 /// Tells an edge which node decides, and asks that node. Usable on any thread.
 package struct EdgeLinks: DecidingNode {
-  let edge: Edge
-  let workers: [Worker]
-  let log: Log
+  fileprivate let edge: Edge
+  fileprivate let workers: [Worker]
+  fileprivate let log: Log
+
+  /// Nil unless the workers are those of an edge.
+  init?(_ workers: [Worker]) {
+    let context = workers[0].context
+    guard let edge = context.shared.edge else { return nil }
+    (self.edge, self.workers, log) = (edge, workers, context.log)
+  }
 
   /// - Parameter place: The node that decides from now on, and where it accepts links; nil while none does.
   package func set(_ place: (node: NodeName, address: SocketAddress)?) {
@@ -38,7 +45,5 @@ extension EdgeLinks {
 
 extension Service {
   /// Nil unless the service is an edge.
-  package var links: EdgeLinks? {
-    workers[0].context.shared.edge.map { EdgeLinks(edge: $0, workers: workers, log: log) }
-  }
+  package var links: EdgeLinks? { EdgeLinks(workers) }
 }

@@ -102,11 +102,7 @@ package final class SteppedService {
   }
 
   /// Nil unless the service is an edge.
-  package var links: EdgeLinks? {
-    workers[0].context.shared.edge.map {
-      EdgeLinks(edge: $0, workers: workers, log: workers[0].context.log)
-    }
-  }
+  package var links: EdgeLinks? { EdgeLinks(workers) }
 
   /// A connection was accepted at a listener, by one of the acceptors.
   package func accept(_ descriptor: Int32, from peer: SocketAddress, listener: Int, acceptor: Int) {

@@ -28,6 +28,8 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent.parent / "Benchmarks"))
+from harness import free_port
 from legacy_frames import command_2, feedback_rows, packets
 from library_sender import LibrarySender
 from upstream import BAD, DEAD, DEAD_SINCE, GOOD, Upstream, token
@@ -40,17 +42,6 @@ TOPIC = "com.example.app"
 BATCH, WINDOW = 20, 3000
 # Seconds for which error packets are awaited when everything is confirmed.
 PATIENCE = 2
-
-
-def free_port():
-    """Below the ports of outgoing connections, which take what is free."""
-    while True:
-        with socket.socket() as listener:
-            try:
-                listener.bind(("127.0.0.1", port := random.randrange(10_000, 32_000)))
-                return port
-            except OSError:
-                continue
 
 
 def apus(*arguments):

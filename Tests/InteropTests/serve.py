@@ -8,11 +8,14 @@ It answers every push with 200. FOLDER is for the server's files. Prints where i
 import json
 import os
 import pathlib
-import random
 import socket
 import ssl
 import sys
 import threading
+
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent.parent / "Benchmarks"))
+from harness import free_port
 
 server, certificate, key, folder = sys.argv[1:]
 folder = pathlib.Path(folder)
@@ -20,17 +23,6 @@ folder = pathlib.Path(folder)
 
 def ready(port):
     print(json.dumps({"event": "ready", "port": port}), flush=True)
-
-
-def free_port():
-    """Below the ports of outgoing connections, which take what is free."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        try:
-            with socket.create_server(("127.0.0.1", port)):
-                return port
-        except OSError:
-            continue
 
 
 def run(port, *command):

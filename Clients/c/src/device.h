@@ -51,7 +51,7 @@ struct apus_device {
   uint64_t now_ms;
 
   struct apus_rotation rotation;
-  // The address that the service named, and where that was said.
+  // The address that the service named.
   char hint[INET6_ADDRSTRLEN];
   uint16_t hint_port;
   uint32_t backoff_ms;

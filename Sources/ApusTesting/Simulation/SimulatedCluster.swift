@@ -53,7 +53,7 @@ final class SimulatedCluster {
     edge.edgeContext = { _ in
       try credentials.clientContext(
         certificate: SimulationCredentials.nodeCertificate(index),
-        protocols: [SimulationListener.linkProtocol])
+        protocols: [LinkTarget.applicationProtocol])
     }
     edge.routesAgain = world.options.canary != .losesLinkBatch
     edge.onServe = { [unowned self, unowned edge] in tellLater(edge) }
@@ -98,7 +98,7 @@ final class SimulatedCluster {
   private func tellLater(_ edge: SimulatedServer) {
     world.timeline.after(random.between(1_000, 600_000)) { [weak self, weak edge] in
       guard let self, let edge, world.server.state == .up else { return }
-      // Every other edge stays where it was.
+      // One edge stays where it was.
       if world.options.canary == .hasTwoOwners, !fenced.isEmpty, edge === edges[0] { return }
       edge.service?.links?.set((Self.serving, address))
     }

@@ -43,8 +43,6 @@ final class SimulatedServer: SimulatedNode, @unchecked Sendable {
   var onEnd: () -> Void = {}
   /// Called when a process starts with the disk's contents.
   var onStart: () -> Void = {}
-  /// Whether a process that has ended starts again on its own.
-  var startsAgain = true
   /// What links to the node that decides speak; nil for a service that decides.
   var edgeContext: (@Sendable (NodeName) throws -> TLSContext)?
   /// Called when it runs, before the first connection.
@@ -171,14 +169,14 @@ final class SimulatedServer: SimulatedNode, @unchecked Sendable {
         lease.renewed(sentAtMilliseconds: host.monotonicMilliseconds)
       } else {
         store.lease = StoreLease(
-          takenAtMilliseconds: host.monotonicMilliseconds, validMilliseconds: 4500)
+          takenAtMilliseconds: host.monotonicMilliseconds,
+          validMilliseconds: Limits.leaseMilliseconds - Limits.leaseMarginMilliseconds)
       }
     }
     host.timeline.after(seconds: 1) { [weak self] in self?.renew(of: store, generation) }
   }
 
   private func startLater(microseconds: UInt64) {
-    guard startsAgain else { return }
     host.timeline.after(microseconds) { [weak self] in self?.start() }
   }
 

@@ -23,11 +23,9 @@ struct SimulationListener {
     for environment in Environment.allCases {
       listeners.append(listener(.channels, environment, ["h2"]))
     }
-    listeners.append(listener(.link, .production, [linkProtocol]))
+    listeners.append(listener(.link, .production, [LinkTarget.applicationProtocol]))
     return listeners
   }()
-
-  static let linkProtocol = "apus-link/1"
 
   private static func listener(
     _ kind: ListenerKind, _ environment: Environment, _ protocols: [String],
