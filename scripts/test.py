@@ -8,6 +8,7 @@ import argparse
 import collections
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import re
@@ -96,7 +97,8 @@ class Progress:
 
     def describe(self, test):
         mark = "✘" if test in self.failed else "✔"
-        return f"{mark} {self.seconds[test]:8.3f} s  {self.title(test)}"
+        # A test in which the process ended has no duration.
+        return f"{mark} {self.seconds.get(test, math.nan):8.3f} s  {self.title(test)}"
 
     def title(self, test):
         suite, title = self.names.get(test, ("", test))

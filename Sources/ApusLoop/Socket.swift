@@ -52,6 +52,9 @@ package final class Socket {
     self.loop = loop
   }
 
+  /// For a connection that another one carries: a socket that is closed.
+  package static func none(on loop: EventLoop) -> Socket { Socket(slot: -1, loop: loop) }
+
   deinit { if slot >= 0 { loop.retire(slot) } }
 
   /// Begins to connect. Ask for interest in writing; at the first `socketWritable()`, `connectError()` returns the

@@ -33,15 +33,15 @@ extension Limits {
   /// Milliseconds for which a notification waits for the node of its device, before its provider gets a 503: as long as
   /// a lease takes to lapse.
   public static let linkWaitMilliseconds: UInt64 = 5000
-  /// Milliseconds for which the other node's machine may leave what a client sent unacknowledged before the client's
-  /// link counts as lost. Longer than for notifications: a short outage need not make all devices connect again.
+  /// Milliseconds for which the other node's machine may leave what clients sent unacknowledged before their link
+  /// counts as lost. Longer than for notifications: a short outage need not make all devices connect again.
   public static let linkSilenceMilliseconds: UInt64 = 30_000
   /// Milliseconds before a link that ended or failed is opened again.
   public static let linkRetryMilliseconds: UInt64 = 100
   /// Milliseconds within which another node must complete the handshake of a link.
   public static let linkHandshakeMilliseconds: UInt64 = 3000
-  /// Handshakes of links that a worker has under way for clients.
-  public static let linkOpeningsAtOnce = 32
+  /// Bytes of one client that may be under way on a link in one direction, before more waits.
+  public static let linkClientBytes = 65_536
   /// Milliseconds within which the node that decides must answer a request of another node's administration.
   public static let linkAdministrationMilliseconds: UInt64 = 30_000
   /// Bytes of such a request: its content has at most a quarter of it, its head another.

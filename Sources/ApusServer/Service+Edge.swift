@@ -1,5 +1,6 @@
 package import ApusAdmin
 package import ApusCore
+import ApusDirectory
 import ApusLog
 package import ApusLoop
 
@@ -23,7 +24,7 @@ package struct EdgeLinks: DecidingNode {
     } catch {
       return log(.error, "no links to other nodes", .text("reason", "\(error)"))
     }
-    for worker in workers { worker.loop.perform { [edge] in worker.linkTargetChanged(edge) } }
+    for worker in workers { worker.loop.perform { worker.linkTargetChanged() } }
   }
 }
 
@@ -46,4 +47,11 @@ extension EdgeLinks {
 extension Service {
   /// Nil unless the service is an edge.
   package var links: EdgeLinks? { EdgeLinks(workers) }
+
+  /// The node that serves makes the keys of session tickets, so that devices resume their sessions on any node.
+  func followTickets() -> LoopTimer {
+    let timer = LoopTimer(loop: watch.loop) { [tickets] in tickets.follow() }
+    timer.start(afterMilliseconds: 1000, repeatMilliseconds: 1000)
+    return timer
+  }
 }

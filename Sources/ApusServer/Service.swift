@@ -39,7 +39,7 @@ package final class Service {
   private let trust: Trust
   private let loader: TrustLoader
   private let identity: DirectoryIdentity
-  private let watch: TrustWatch
+  let watch: TrustWatch
   private let expiries: ExpiryWatch
   private let enrolment: EnrolmentQueue
   private let admin: AdminServer?
@@ -51,7 +51,7 @@ package final class Service {
   private let labels: LabelRegister
   private let channels: ChannelRegister
   package let channelMetrics: ChannelMetrics
-  private var channelTimer: LoopTimer?
+  private var timers: [LoopTimer] = []
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -82,7 +82,8 @@ package final class Service {
     }
     let opening = StoreOpening { try ready ?? Self.openStore(configuration, dataDirectory) }
     tickets = TicketKeyring(
-      configuration.isEphemeral ? nil : dataDirectory, log: configuration.log)
+      configuration.isEphemeral && !configuration.isEdge ? nil : dataDirectory,
+      isFollower: configuration.isEdge, log: configuration.log)
     let contexts = ListenerContexts(
       directory: dataDirectory, configuration: configuration,
       revocations: Revocations(trust.directory), ticketKeys: tickets.keys,
@@ -209,7 +210,7 @@ package final class Service {
     for worker in everyone { worker.start() }
     if !configuration.isEdge { jobs.start(running) }
     channels.deleteUnwanted(trust.directory)
-    channelTimer = channelMetrics.start(on: watch.loop)
+    timers = [configuration.isEdge ? followTickets() : channelMetrics.start(on: watch.loop)]
     watch.start()
     do {
       try startAdministration()
@@ -299,6 +300,7 @@ package final class Service {
       // Port 0 is chosen once; the others follow.
       if index == 0 { listener = listener.with(addresses: bound) }
     }
+    if !acceptors.isEmpty { for worker in workers { worker.know(listener) } }
     listeners.append(
       OpenListener(
         kind: listener.kind, environment: listener.environment, addresses: listener.addresses))
@@ -354,7 +356,7 @@ package final class Service {
     admin?.drain()
     jobs.stop()
     watch.stop()
-    channelTimer = nil
+    timers = []
     let start = ContinuousClock.now
     let deadline = start + .seconds(configuration.shutdownSeconds)
     let devicesDeadline = min(deadline, start + .milliseconds(Limits.deviceDrainMilliseconds))

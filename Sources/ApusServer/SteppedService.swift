@@ -81,7 +81,7 @@ package final class SteppedService {
     }
     for worker in acceptors + workers {
       worker.connect(to: workers)
-      worker.know(self.listeners)
+      for listener in self.listeners { worker.know(listener) }
       worker.dormant.isFound = findsDormant
       worker.devices.shard.renewsListedTokens = renewsListedTokens
       worker.devices.subscriptions.fault = broadcastFault

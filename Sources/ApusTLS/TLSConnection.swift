@@ -89,8 +89,6 @@ internal import COpenSSL
     }
   }
 
-  package var isRepresented: Bool { represented != nil }
-
   /// From now on, what the handshake found out about the peer is what the peer says about another.
   package func represent(_ peer: RepresentedPeer) { represented = peer }
 

@@ -66,6 +66,11 @@ package final class TicketKeys: Sendable {
     }
   }
 
+  /// Uses the keys of another process, newest first; at most three.
+  package func replace(_ others: [Key]) {
+    keys.withLock { $0 = Array(others.prefix(Self.held)) }
+  }
+
   /// From OpenSSL's generator for secrets.
   package static func systemRandom(count: Int) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: count)

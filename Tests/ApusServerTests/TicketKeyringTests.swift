@@ -103,6 +103,30 @@ struct TicketKeyringTests {
     #expect(!FileManager.default.fileExists(atPath: path))
   }
 
+  @Test("An edge uses the keys that its node has of another one, and makes none once it has them")
+  func follower() throws {
+    let clock = clock
+    let ring = TicketKeyring(
+      DataDirectory(path: folder.path), isFollower: true,
+      log: Log(sink: { line in clock.lines.withLock { $0.append(line) } }),
+      nowSeconds: { clock.seconds.withLock { $0 } })
+    ring.begin()
+    // Nothing is there yet: it has a key of its own, in memory.
+    ring.follow()
+    #expect(ring.keys.all.count == 1)
+    #expect(!FileManager.default.fileExists(atPath: path))
+    let owner = keyring()
+    #expect(ring.keys.all != owner.keys.all)
+    ring.follow()
+    #expect(ring.keys.all == owner.keys.all)
+    pass(TicketKeyring.sealingSeconds)
+    ring.rotateIfDue()
+    #expect(ring.keys.all == owner.keys.all)
+    owner.rotateIfDue()
+    ring.follow()
+    #expect(ring.keys.all.count == 2 && ring.keys.all == owner.keys.all)
+  }
+
   @Test("If the keys cannot be stored, the service continues and reports it")
   func unwritable() {
     let clock = clock

@@ -9,9 +9,9 @@ struct LinkTests {
   // MARK: Clients
 
   private static let certificate: [UInt8] = [0x30, 0x03, 0x02, 0x01, 0x07]
-  /// Purpose, 19 bytes, the first courier in development, 192.0.2.7:56324, a protocol named "h2x".
+  /// 19 bytes, the first courier in development, 192.0.2.7:56324, a protocol named "h2x".
   private static let device: [UInt8] =
-    [0x02, 0, 19, 1, 1, 0, 4, 192, 0, 2, 7, 0xdc, 0x04] + [3, 0x68, 0x32, 0x78] + certificate
+    [0, 19, 1, 1, 0, 4, 192, 0, 2, 7, 0xdc, 0x04] + [3, 0x68, 0x32, 0x78] + certificate
 
   @Test("A client is described by its address, its protocol and its certificate")
   func client() {
@@ -24,22 +24,24 @@ struct LinkTests {
     #expect(Array(bytes.dropFirst()) == Self.device)
     for count in 0..<Self.device.count {
       let part = Array(Self.device[..<count])
-      #expect(ForwardedPeer.read(part.span) == .incomplete, "\(count) bytes")
+      #expect(ForwardedPeer.read(part.span) == nil, "\(count) bytes")
     }
     let more = Self.device + [0x07, 0, 0]
-    #expect(ForwardedPeer.read(more.span) == .complete(peer, byteCount: Self.device.count))
+    let read = ForwardedPeer.read(more.span)
+    #expect(read?.peer == peer && read?.byteCount == Self.device.count)
   }
 
   @Test("A client without protocol and certificate, by IPv6")
   func bare() {
     let bytes: [UInt8] =
-      [0x02, 0, 23, 3, 0, 2, 6] + [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]
+      [0, 23, 3, 0, 2, 6] + [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]
       + [0x01, 0xbb, 0]
     let peer = ForwardedPeer(
       listener: .feedback, environment: .production, ordinal: 2,
       address: .ipv6(high: 0x2001_0db8_0000_0000, low: 7, port: 443), applicationProtocol: [],
       certificateDER: [])
-    #expect(ForwardedPeer.read(bytes.span) == .complete(peer, byteCount: bytes.count))
+    let read = ForwardedPeer.read(bytes.span)
+    #expect(read?.peer == peer && read?.byteCount == bytes.count)
     var encoded: [UInt8] = []
     peer.encode(to: &encoded)
     #expect(encoded == bytes)
@@ -49,12 +51,63 @@ struct LinkTests {
     "A description that makes no sense is malformed",
     arguments: [
       // No listener 9; a link within a link; no environment 2; no family 5; no address; a protocol that is cut.
-      [2, 0, 11, 9, 0, 0, 4, 1, 2, 3, 4, 0, 1, 0], [2, 0, 11, 5, 0, 0, 4, 1, 2, 3, 4, 0, 1, 0],
-      [2, 0, 11, 1, 2, 0, 4, 1, 2, 3, 4, 0, 1, 0], [2, 0, 11, 1, 0, 0, 5, 1, 2, 3, 4, 0, 1, 0],
-      [2, 0, 4, 1, 0, 0, 4], [2, 0, 11, 1, 0, 0, 4, 1, 2, 3, 4, 0, 1, 9], [2, 0, 0],
+      [0, 11, 9, 0, 0, 4, 1, 2, 3, 4, 0, 1, 0], [0, 11, 5, 0, 0, 4, 1, 2, 3, 4, 0, 1, 0],
+      [0, 11, 1, 2, 0, 4, 1, 2, 3, 4, 0, 1, 0], [0, 11, 1, 0, 0, 5, 1, 2, 3, 4, 0, 1, 0],
+      [0, 4, 1, 0, 0, 4], [0, 11, 1, 0, 0, 4, 1, 2, 3, 4, 0, 1, 9], [0, 0],
     ] as [[UInt8]])
   func malformed(_ bytes: [UInt8]) {
-    #expect(ForwardedPeer.read(bytes.span) == .malformed)
+    #expect(ForwardedPeer.read(bytes.span) == nil)
+  }
+
+  private static func frame(
+    _ client: UInt32, _ kind: ClientFrame.Kind, _ content: Range<Int>
+  ) -> ClientFrame.Reading {
+    .complete(ClientFrame(client: client, kind: kind, content: content))
+  }
+
+  @Test("Frames of a link for clients are read one after the other")
+  func clientFrames() {
+    // 3 bytes of client 0x01020304, the end of client 7, and the beginning of a grant.
+    let bytes: [UInt8] =
+      [1, 2, 3, 4, 4, 0, 0, 3, 0xaa, 0xbb, 0xcc] + [0, 0, 0, 7, 8, 0, 0, 0]
+      + [0, 0, 0, 7, 5, 0, 0, 4, 0, 0, 1]
+    var offset = 0
+    #expect(ClientFrame.next(bytes.span, at: &offset) == Self.frame(0x0102_0304, .bytes, 8..<11))
+    #expect(ClientFrame.next(bytes.span, at: &offset) == Self.frame(7, .ended, 19..<19))
+    #expect(offset == 19)
+    for count in 19...bytes.count {
+      let part = Array(bytes[..<count])
+      #expect(ClientFrame.next(part.span, at: &offset) == .incomplete, "\(count) bytes")
+      #expect(offset == 19)
+    }
+    var encoded: [UInt8] = []
+    let content: [UInt8] = [0xaa, 0xbb, 0xcc]
+    ClientFrame.encode(.bytes, of: 0x0102_0304, content.span, to: &encoded)
+    ClientFrame.encode(.ended, of: 7, to: &encoded)
+    #expect(encoded == Array(bytes[..<19]))
+  }
+
+  @Test(
+    "The kinds of frames have their numbers",
+    arguments: zip(
+      1...8 as ClosedRange<UInt8>,
+      [.workers, .open, .opened, .bytes, .credit, .finished, .stopping, .ended]
+        as [ClientFrame.Kind]))
+  func kinds(_ number: UInt8, _ kind: ClientFrame.Kind) {
+    let bytes: [UInt8] = [0, 0, 0, 1, number, 0, 0, 0]
+    var offset = 0
+    #expect(ClientFrame.next(bytes.span, at: &offset) == Self.frame(1, kind, 8..<8))
+  }
+
+  @Test(
+    "A frame of no kind, and one that is too long, are malformed before all of it is there",
+    arguments: [
+      [0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 9, 0, 0, 0], [0, 0, 0, 1, 3, 2, 0, 1],
+    ] as [[UInt8]])
+  func malformedFrame(_ bytes: [UInt8]) {
+    var offset = 0
+    #expect(ClientFrame.next(bytes.span, at: &offset) == .malformed)
+    #expect(offset == 0)
   }
 
   // MARK: Notifications

@@ -16,6 +16,8 @@ package struct TicketKeyring: Sendable {
   private let nowSeconds: @Sendable () -> Int64
   /// Whether the file had these keys, and no others.
   private let isStored: Bool
+  /// Whether another service makes the keys, and writes the file.
+  private let isFollower: Bool
 
   /// Seconds for which one key seals session tickets. RFC 8446 allows tickets to live 7 days; RFC 5077, section 5.5,
   /// requires a limited lifetime of the key.
@@ -25,13 +27,16 @@ package struct TicketKeyring: Sendable {
 
   /// Reads the keys, and writes nothing.
   ///
-  /// - Parameter directory: Nil keeps the keys in memory only.
+  /// - Parameters:
+  ///   - directory: Nil keeps the keys in memory only.
+  ///   - isFollower: Whether the keys are those of another node, whose file comes to the directory: see ``follow()``.
   package init(
-    _ directory: DataDirectory?, log: Log,
+    _ directory: DataDirectory?, isFollower: Bool = false, log: Log,
     nowSeconds: @escaping @Sendable () -> Int64 = { EventLoop.wallClockMilliseconds() / 1000 }
   ) {
     self.directory = directory
     self.log = log
+    self.isFollower = isFollower
     self.nowSeconds = nowSeconds
     let now = nowSeconds()
     let (kept, isWhole) = directory.map { Self.read($0.ticketFile, now, log) } ?? ([], false)
@@ -42,6 +47,7 @@ package struct TicketKeyring: Sendable {
   /// Makes a new key if it is time, and stores what the file lacks. Call it once, before the first handshake, when no
   /// other service can be using the file.
   package func begin() {
+    guard !isFollower else { return }
     if isDue {
       rotate()
     } else if !isStored {
@@ -51,7 +57,15 @@ package struct TicketKeyring: Sendable {
   }
 
   /// Makes a new key if the newest has reached the end of its sealing period.
-  package func rotateIfDue() { if isDue { rotate() } }
+  package func rotateIfDue() { if !isFollower, isDue { rotate() } }
+
+  /// Uses the keys that the file has now. Tickets of this process's own keys, which it has before there is a file, open
+  /// no session any more.
+  package func follow() {
+    guard isFollower, let directory else { return }
+    let (kept, _) = Self.read(directory.ticketFile, nowSeconds(), log)
+    if !kept.isEmpty { keys.replace(kept) }
+  }
 
   private var isDue: Bool {
     let age = nowSeconds() - (keys.all.first?.madeSeconds ?? 0)

@@ -12,7 +12,7 @@ extension Connection {
 
   /// Reads what has arrived.
   func readBeforeDrain() {
-    if isOpen { socketReadable() }
+    if isOpen, linked == nil { socketReadable() }
   }
 
   /// A provider finishes its handshake, and its protocol then ends the connection without losing a request. A device

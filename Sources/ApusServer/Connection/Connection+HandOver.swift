@@ -6,6 +6,7 @@ import ApusModel
 extension Connection {
   /// Sends the connection to the worker that continues with it, and retires this object.
   func handOver() {
+    guard linked == nil else { return goOnLinked() }
     guard let holder else { preconditionFailure("an untrusted connection left") }
     let state = retire()?.leave()
     let descriptor = socket.detach()

@@ -9,9 +9,10 @@ import ApusWire
 
 // Connections that another node of the cluster has made.
 
-/// What another node uses a connection for that is not a client's.
+/// What another node uses a connection for.
 enum LinkUse {
   case notifications
+  case clients
   case administration
 }
 
@@ -43,65 +44,102 @@ extension Connection {
       certificateDER: tls.peerCertificateDER ?? [])
   }
 
-  /// From now on this is the connection of a client that the other node has accepted. False, and the connection is to
-  /// be closed, if the service has no such listener, or the client's address has too many connections.
+  /// Begins the protocol of a client whose connection another node has.
   ///
-  /// - Parameter rest: What the client has sent.
-  func stand(for client: ForwardedPeer, rest: [UInt8]) -> Bool {
-    let address = SocketAddress(client.address)
-    guard
-      let listener = table.host?.listener(
-        client.listener, client.environment, ordinal: Int(client.ordinal)),
-      table.reassign(self, to: listener, client: address)
-    else { return false }
-    let name = String(decoding: client.applicationProtocol, as: UTF8.self)
-    tls.represent(
-      RepresentedPeer(
-        applicationProtocol: name.isEmpty ? nil : name,
-        certificateDER: client.certificateDER.isEmpty ? nil : client.certificateDER))
+  /// - Parameter first: What the client has sent.
+  func beginLinked(_ first: Span<UInt8>) {
     goOnEstablished()
-    unsafe rest.withUnsafeBytes { bytes in
-      if !isLeaving { unsafe received(bytes) } else { unsafe untrusted.append(bytes) }
-    }
+    receive(first)
+    let shutdown = context.shutdown
+    let isDraining =
+      listener.kind == .courier ? shutdown.isDrainingDevices : shutdown.isDraining
+    if isDraining, !isLeaving { drain() }
     markDirty()
+  }
+
+  /// The client's node has sent what came from the client. False if that is more than it may.
+  func receive(_ linked: LinkedClient, _ bytes: Span<UInt8>) -> Bool {
+    guard isOpen else { return true }
+    if linked.holdsInput || wantsPause {
+      pauseReading()
+      return linked.hold(bytes)
+    }
+    receive(bytes)
+    linked.read(bytes.count)
     return true
   }
 
-  /// The input has ended, without a word from the peer if this is the connection of a client at another node: then that
-  /// node stops, and the client is to learn it as if this one did.
-  func inputEnded() {
-    guard tls.isRepresented else { return peerFinished() }
-    guard !isPeerFinished else { return }
-    if awaitsConfirmation { return abort() }
-    inputEndedAtEdge()
+  private func receive(_ bytes: Span<UInt8>) {
+    guard isOpen, bytes.count > 0 else { return }
+    unsafe bytes.withUnsafeBytes { bytes in
+      if isLeaving { unsafe untrusted.append(bytes) } else { unsafe received(bytes) }
+    }
+    markDirty()
+  }
+
+  /// Reads what was held, after this turn's output.
+  func goOnReadingHeld() {
+    guard let linked, linked.holdsInput, !isReadingPaused else { return }
+    let (table, entry) = (table, entry)
+    context.loop.perform { table.awake(entry)?.readHeld() }
+  }
+
+  private func readHeld() {
+    guard let linked, isOpen, !isReadingPaused else { return }
+    let held = linked.takeHeld()
+    receive(held.span)
+    linked.read(held.count)
+    if linked.isFinishHeld { peerFinished() }
+  }
+
+  /// Nothing more comes from the client; or its node says that a reader of feedback has everything.
+  func clientFinished(_ linked: LinkedClient) {
+    if !isOpen {
+      discardedInputEnded()
+    } else if linked.holdsInput {
+      linked.isFinishHeld = true
+    } else {
+      peerFinished()
+    }
+  }
+
+  /// The client's node stops: the client is to learn it as if this one did.
+  func clientStops(_ linked: LinkedClient) {
+    guard isOpen else { return }
+    linked.isStopping = true
     if !isLeaving { driver?.drain() }
     markDirty()
   }
 
-  /// Whether another node has the client's connection, and must say with close_notify that the client has everything.
-  /// If the link ends without it, the node was killed, or its client is gone.
-  var isConfirmedByNode: Bool { tls.isRepresented && awaitsConfirmation }
+  /// The client is gone, or its node is no longer interested.
+  func clientEnded() { abort(isPeerFinished && !awaitsConfirmation ? .peerFinished : .cut) }
 
-  /// Whether that word is in `input`, which is discarded otherwise.
-  func hasLastWord(_ input: UnsafeRawBufferPointer) -> Bool {
-    let buffers = context.tlsBuffers
-    unsafe tls.provide(input, buffers: buffers)
-    defer { writeOutput() }
-    while true {
-      switch tls.read(buffers: buffers) {
-      case .plaintext, .handshakeCompleted: continue
-      case .closedByPeer: return true
-      case .needsInput, .failed: return false
-      }
+  /// The connection would have moved to the worker that owns its device, which is this one.
+  func goOnLinked() {
+    guard let linked, let state = stay()?.leave() else { return abort() }
+    guard state.device.map({ context.ownerIndex(of: $0) == context.index }) ?? true else {
+      noteLinkFault("another worker owns the device", .error)
+      return close()
     }
+    begin(table.host?.resumeProtocol(state, of: self))
+    receive(state.unread.span)
+    receive(untrusted.takeWaiting().span)
+    if linked.isStopping || context.shutdown.isDrainingDevices { driver?.drain() }
+    if isPeerFinished { peerFinished() }
+    markDirty()
   }
 
-  /// The other node uses the connection for itself.
+  /// The other node has said what it uses the connection for.
   ///
-  /// - Parameter unread: What came behind the purpose.
-  func beginLink(_ use: LinkUse, unread: [UInt8]) {
+  /// - Parameters:
+  ///   - worker: The index of the worker that is to have it; nil for any.
+  ///   - unread: What came behind the purpose.
+  func beginLink(_ use: LinkUse, at worker: Int? = nil, unread: [UInt8]) {
     guard becomeTrusted(as: .node) else { return close() }
-    if let driver = table.host?.beginLink(of: self, use, unread: unread) { begin(driver) }
+    if let worker, worker != context.index { leave() }
+    if let driver = table.host?.beginLink(of: self, use, at: worker, unread: unread) {
+      begin(driver)
+    }
   }
 }
 

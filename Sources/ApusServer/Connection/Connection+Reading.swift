@@ -23,7 +23,7 @@ extension Connection {
         unsafe pump(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         if count < buffer.count { return markDirty() }
       case .wouldBlock: return markDirty()
-      case .endOfStream: return inputEnded()
+      case .endOfStream: return peerFinished()
       case .failed: return abort()
       }
     }
@@ -39,12 +39,9 @@ extension Connection {
   private func discardInput(times: Int) {
     for _ in 0..<times {
       switch unsafe socket.read(into: context.receiveBuffer) {
-      case .bytes(let count):
-        let input = unsafe UnsafeRawBufferPointer(rebasing: context.receiveBuffer[..<count])
-        if isConfirmedByNode, unsafe hasLastWord(input) { return discardedInputEnded() }
+      case .bytes: continue
       case .wouldBlock: return
-      case .endOfStream:
-        return isConfirmedByNode && !isPeerFinished ? abort() : discardedInputEnded()
+      case .endOfStream: return discardedInputEnded()
       case .failed: return abort()
       }
     }

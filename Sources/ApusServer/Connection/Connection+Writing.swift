@@ -8,6 +8,7 @@ extension Connection {
   /// Encrypts plaintext; the ciphertext leaves with the next `writeOutput`.
   func encrypt(_ plaintext: borrowing [UInt8], count: Int) {
     guard isOpen, count > 0 else { return }
+    if let linked { return linked.write(plaintext.span.extracting(..<count)) }
     do {
       try unsafe plaintext.withUnsafeBytes { bytes in
         try unsafe tls.write(
@@ -21,7 +22,8 @@ extension Connection {
   /// Moves the ciphertext of this connection out of the worker's buffer, to the socket as far as it takes it.
   func writeOutput() {
     let buffers = context.tlsBuffers
-    guard buffers.outputCount > 0 else { return }
+    // A link's own output may be there while its clients are served.
+    guard buffers.outputCount > 0, linked == nil else { return }
     defer { buffers.removeAllOutput() }
     unsafe write(buffers.output)
   }

@@ -23,6 +23,8 @@ final class Connection: SocketHandler {
   /// The client; the proxy itself until it has named the client.
   private(set) var peer: SocketAddress
   let tls: TLSConnection
+  /// Takes the place of socket and TLS if another node has the client's connection.
+  let linked: LinkedClient?
   /// When it was accepted, on the clock that all loops share: of two connections of a device the later one is newer.
   let acceptedMilliseconds: UInt64
   let socket: Socket
@@ -44,8 +46,8 @@ final class Connection: SocketHandler {
 
   init(
     table: ConnectionTable, listener: ServiceListener, entry: DeadlineWheel.Entry, socket: Socket,
-    peer: SocketAddress, tls: TLSConnection, acceptedMilliseconds: UInt64,
-    stage: Stage = .handshaking
+    peer: SocketAddress, tls: TLSConnection, linked: LinkedClient? = nil,
+    acceptedMilliseconds: UInt64, stage: Stage = .handshaking
   ) {
     self.table = table
     context = table.context
@@ -53,6 +55,7 @@ final class Connection: SocketHandler {
     self.entry = entry
     self.peer = peer
     self.tls = tls
+    self.linked = linked
     self.acceptedMilliseconds = acceptedMilliseconds
     self.stage = stage
     schedule = ConnectionSchedule(
@@ -81,7 +84,12 @@ final class Connection: SocketHandler {
   }
 
   /// Whether the protocol may queue more output now.
-  var mayWrite: Bool { isOpen && unsentByteCount < Limits.outputHighWaterBytes }
+  var mayWrite: Bool { isOpen && hasRoom }
+
+  private var hasRoom: Bool {
+    if let linked { return linked.mayWrite }
+    return unsentByteCount < Limits.outputHighWaterBytes
+  }
 
   // MARK: Reading
 
@@ -120,12 +128,6 @@ final class Connection: SocketHandler {
     markDirty()
   }
 
-  /// Nothing more comes of a client whose node stops.
-  func inputEndedAtEdge() {
-    isPeerFinished = true
-    updateInterest()
-  }
-
   /// The peer shut its side while its input was discarded.
   func discardedInputEnded() {
     isPeerFinished = true
@@ -134,6 +136,7 @@ final class Connection: SocketHandler {
 
   func updateInterest() {
     guard stage != .closed else { return }
+    if linked != nil { return goOnReadingHeld() }
     let reads = !isReadingPaused || stage.isDiscarding
     socket.setInterest(
       reading: reads && !isPeerFinished && !untrusted.isHeldBack, writing: unsentByteCount > 0)
@@ -171,13 +174,6 @@ final class Connection: SocketHandler {
   func identify(_ client: SocketAddress, headerByteCount: Int) {
     peer = client
     untrusted.proxyHeaderEnded(atByte: headerByteCount)
-  }
-
-  /// Another node has accepted it for a client of `listener`, whose protocol is to begin.
-  func represent(_ client: SocketAddress, at listener: ServiceListener) {
-    driver = nil
-    peer = client
-    self.listener = listener
   }
 
   /// From now on the gate counts it for `holder`.
@@ -224,9 +220,15 @@ final class Connection: SocketHandler {
     }
   }
 
+  /// What comes from the client's node is held until the connection is read again.
+  func pauseReading() {
+    isReadingPaused = true
+    markDirty()
+  }
+
   /// Whether nothing more is to be read for now: the peer does not read, or the protocol has enough to do.
   var wantsPause: Bool {
-    if unsentByteCount >= Limits.outputHighWaterBytes { return true }
+    if !hasRoom { return true }
     return isOpen && driver?.wantsPause == true
   }
 
@@ -256,6 +258,12 @@ final class Connection: SocketHandler {
     markDirty()
   }
 
+  /// The protocol of a connection that does not move goes on where it would have moved.
+  func stay() -> ConnectionDriver? {
+    stage = .open
+    return driver.take()
+  }
+
   /// Retires this object: the connection continues as another one, or as a row of the dormant ones.
   func retire() -> ConnectionDriver? {
     stage = .closed
@@ -275,7 +283,7 @@ final class Connection: SocketHandler {
   }
 
   private func sayGoodbye() {
-    tls.close(buffers: context.tlsBuffers)
+    if let linked { linked.finish() } else { tls.close(buffers: context.tlsBuffers) }
     stage = .closing
     forgetDeadline()
   }
@@ -309,7 +317,7 @@ final class Connection: SocketHandler {
   private func shut() {
     if isPeerFinished, !awaitsConfirmation { return abort(.peerFinished) }
     stage = .lingering(Linger(sinceSeconds: context.nowSeconds))
-    socket.shutdownWrite()
+    if linked == nil { socket.shutdownWrite() }
     updateInterest()
     // Each second it is checked what the peer's system has of the last output.
     schedule.deadlineSeconds =
@@ -325,8 +333,8 @@ final class Connection: SocketHandler {
 
   /// Whether the peer's system has all output. Of a client's connection at another node, only that node can tell.
   private var isTaken: Bool {
-    unsent.isEmpty && socket.unacknowledgedByteCount == 0
-      && (!tls.isRepresented || isPeerFinished)
+    if linked != nil { return isPeerFinished }
+    return unsent.isEmpty && socket.unacknowledgedByteCount == 0
   }
 
   /// The peer shut its side while the connection lingered. It may have done so long before, without having read
@@ -349,7 +357,7 @@ final class Connection: SocketHandler {
       stage = .lingering(linger)
     }
     // The node that holds the client's connection waits as long, and then says how it ended.
-    let limit = Limits.feedbackTakenSeconds * (tls.isRepresented ? 2 : 1)
+    let limit = Limits.feedbackTakenSeconds * (linked == nil ? 1 : 2)
     guard context.nowSeconds < linger.sinceSeconds + UInt64(limit) else {
       return abort(.timedOut(isTaken: isTaken))
     }
@@ -363,6 +371,7 @@ final class Connection: SocketHandler {
     stage = .closed
     unsent.removeAll()
     socket.close()
+    linked?.end()
     table.forget(self)
   }
 

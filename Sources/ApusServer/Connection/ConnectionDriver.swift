@@ -44,9 +44,6 @@ class ConnectionDriver {
   /// The service shuts down.
   func drain() {}
 
-  /// At an edge: another node decides, or none.
-  func linkTargetChanged(_ edge: Edge) {}
-
   /// A notification of this connection was decided on, or there is a notice about it. For protocols without
   /// `OpenRequests`.
   func decided(_ verdict: Verdict) {}

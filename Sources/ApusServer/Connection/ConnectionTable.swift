@@ -4,6 +4,7 @@ import ApusLog
 import ApusLoop
 import ApusModel
 import ApusTLS
+import ApusWire
 import Glibc
 
 /// What a table of connections asks of its worker.
@@ -12,9 +13,11 @@ protocol ConnectionHost: AnyObject {
   func beginProtocol(of connection: Connection) -> ConnectionDriver?
   /// Begins the protocol of a connection that another node uses for itself.
   ///
-  /// - Parameter unread: What has come already.
+  /// - Parameters:
+  ///   - worker: The index of the worker that is to have it; nil for any.
+  ///   - unread: What has come already.
   func beginLink(
-    of connection: Connection, _ use: LinkUse, unread: [UInt8]
+    of connection: Connection, _ use: LinkUse, at worker: Int?, unread: [UInt8]
   ) -> ConnectionDriver
   /// One of the listeners of a kind and an environment; nil if none is open.
   ///
@@ -57,6 +60,8 @@ protocol ConnectionHost: AnyObject {
   private var freeSlots: [Int32] = []
   private(set) var counts = ConnectionCounts()
   private var dirty: [Connection] = []
+  /// The links among them, whose clients come first.
+  private var dirtyLinks: [Connection] = []
   private var wheel: DeadlineWheel
   /// Made with the first pause; nil again when the table is dismantled.
   private var pauses: PauseQueue?
@@ -154,22 +159,31 @@ protocol ConnectionHost: AnyObject {
     return true
   }
 
-  /// Another node has accepted a connection for a client: from now on it counts for the client's address, at the
-  /// listener that the client connected to. False, and nothing has changed, if the address holds too many.
-  func reassign(
-    _ connection: Connection, to listener: ServiceListener, client: SocketAddress
-  ) -> Bool {
-    let gate = context.gate
+  /// Makes the connection of a client at another node. Nil if the service has no such listener, or the client's address
+  /// holds too many.
+  func stand(for client: ForwardedPeer, _ linked: LinkedClient) -> Connection? {
+    let (gate, peer) = (context.gate, SocketAddress(client.address))
     guard
-      makeRoom(for: client, newcomer: connection, { gate.accept(from: client, at: listener) })
-    else { return false }
-    gate.close(connection.countedPeer, at: connection.listener, holder: nil)
-    untrusted.remove(connection)
-    counts[connection.listener.kind, connection.listener.environment] -= 1
-    connection.represent(client, at: listener)
-    counts[listener.kind, listener.environment] += 1
-    untrusted.append(connection, self)
-    return true
+      let listener = host?.listener(
+        client.listener, client.environment, ordinal: Int(client.ordinal)),
+      makeRoom(for: peer, { gate.accept(from: peer, at: listener) })
+    else { return nil }
+    let slot = takeSlot()
+    do {
+      let tls = try TLSConnection(context: listener.context)
+      tls.represent(RepresentedPeer(client))
+      let connection = Connection(
+        table: self, listener: listener, entry: slot, socket: .none(on: context.loop), peer: peer,
+        tls: tls, linked: linked, acceptedMilliseconds: context.loop.nowMilliseconds, stage: .open)
+      insert(connection)
+      untrusted.append(connection, self)
+      watch(connection)
+      return connection
+    } catch {
+      gate.close(peer, at: listener, holder: nil)
+      refuse(slot, peer, error)
+      return nil
+    }
   }
 
   /// Takes over a connection that was accepted elsewhere. Providers are few, and go first: thousands of devices may
@@ -268,11 +282,17 @@ protocol ConnectionHost: AnyObject {
   // MARK: Writing
 
   /// The connection has output, and is not in the list yet.
-  func append(dirty connection: Connection) { dirty.append(connection) }
+  func append(dirty connection: Connection) {
+    if connection.listener.kind == .link {
+      dirtyLinks.append(connection)
+    } else {
+      dirty.append(connection)
+    }
+  }
 
-  /// Lets all connections with output write.
+  /// Lets all connections with output write. Links come last: what their clients get leaves together.
   func flushDirty() {
-    while let connection = dirty.popLast() { connection.flush() }
+    while let connection = dirty.popLast() ?? dirtyLinks.popLast() { connection.flush() }
   }
 
   // MARK: Deadlines
@@ -353,8 +373,17 @@ protocol ConnectionHost: AnyObject {
   /// Aborts and releases everything.
   func dismantle() {
     abortAll()
-    (connections, dirty) = ([], [])
+    (connections, dirty, dirtyLinks) = ([], [], [])
     pauses = nil
     host = nil
+  }
+}
+
+extension RepresentedPeer {
+  convenience init(_ client: ForwardedPeer) {
+    let name = String(decoding: client.applicationProtocol, as: UTF8.self)
+    self.init(
+      applicationProtocol: name.isEmpty ? nil : name,
+      certificateDER: client.certificateDER.isEmpty ? nil : client.certificateDER)
   }
 }

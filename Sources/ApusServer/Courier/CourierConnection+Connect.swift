@@ -127,7 +127,7 @@ extension CourierConnection {
 
   /// Where a device at an edge reaches this node; empty for others.
   private var hint: String {
-    guard connection.tls.isRepresented, dialect.allowsExtensions,
+    guard connection.linked != nil, dialect.allowsExtensions,
       let host = context.configuration.advertisedHost,
       let port = connection.listener.addresses.first?.port
     else { return "" }

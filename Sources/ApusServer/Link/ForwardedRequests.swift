@@ -6,58 +6,49 @@ import ApusTLS
 import ApusWire
 
 /// Requests of one provider at an edge that the node which decides answers as a whole, because they are about more than
-/// one device. They go over a connection of the provider's own, where its credential is checked again.
+/// one device. There they come from a connection of the provider's own, where its credential is checked again.
 final class ForwardedRequests {
   /// Takes each answer; nil if there is none.
   typealias AnswerHandler = (HTTP2Request, HTTP2Response?) -> Void
 
   private let connection: Connection
   private let session = HTTP2ClientSession()
-  private var stream: LinkStream?
-  private var preface: [UInt8] = []
+  private var client: ForwardedClient?
   private var waiting: [HTTP2Request] = []
   /// By the streams of `session`.
   private var open: [Int32: HTTP2Request] = [:]
   private let onAnswer: AnswerHandler
 
   /// Nil while no node decides.
-  init?(_ connection: Connection, _ edge: Edge, onAnswer: @escaping AnswerHandler) {
+  init?(_ connection: Connection, _ links: ClientLinks, onAnswer: @escaping AnswerHandler) {
     self.connection = connection
     self.onAnswer = onAnswer
-    guard let target = edge.target else { return nil }
-    connection.forwardedPeer.encode(to: &preface)
-    do {
-      stream = try LinkStream(
-        target, connection.context, silenceMilliseconds: Limits.linkWaitMilliseconds, user: self)
-    } catch {
-      return nil
-    }
+    guard links.edge.target != nil else { return nil }
+    let client = ForwardedClient(
+      connection.forwardedPeer, giveUpMilliseconds: links.giveUpMilliseconds, user: self)
+    self.client = client
+    links.add(client)
   }
 
   /// Whether a further request needs another connection.
-  var hasEnded: Bool { stream == nil }
+  var hasEnded: Bool { client == nil }
 
   func send(_ request: HTTP2Request) {
     waiting.append(request)
     connection.markDirty()
   }
 
-  /// Another node decides.
-  func linkTargetChanged(_ edge: Edge) {
-    if let stream, !stream.isCurrent(edge) { close() }
-  }
-
   func close() {
-    stream?.close()
-    stream = nil
+    if let client = client.take() {
+      client.finish()
+      client.end()
+    }
     failAll()
   }
 
   /// Writes what there is to write. Called when the turn ends.
   func flush() {
-    guard let stream, stream.isOpen else { return }
-    stream.write(preface)
-    preface = []
+    guard let client, client.isOpen else { return }
     while let request = waiting.first, session.availableStreams > 0,
       let streamID = session.submit(fields: request.fields, body: request.bodyBytes)
     {
@@ -65,10 +56,10 @@ final class ForwardedRequests {
       waiting.removeFirst()
     }
     var output: [UInt8] = []
-    while stream.mayWrite, session.wantsWrite {
+    while client.hasRoom, session.wantsWrite {
       session.pendingOutput(into: &output, limit: TLSBuffers.recordBytes)
       if output.isEmpty { return }
-      stream.write(output)
+      client.send(output.span)
       output.removeAll(keepingCapacity: true)
     }
   }
@@ -89,21 +80,22 @@ final class ForwardedRequests {
   }
 }
 
-extension ForwardedRequests: LinkStreamUser {
-  func linkOpened() { connection.markDirty() }
+extension ForwardedRequests: ForwardedClientUser {
+  func clientOpened() { connection.markDirty() }
 
-  func linkReceived(_ bytes: Span<UInt8>) {
+  func clientReceived(_ bytes: Span<UInt8>) {
     let result = session.receive(bytes)
+    client?.passed(bytes.count)
     takeAnswers()
     if case .failed = result { close() } else { connection.markDirty() }
   }
 
-  func linkDrained() { connection.markDirty() }
+  func clientHasRoom() { connection.markDirty() }
 
-  func linkFinished() { close() }
+  func clientFinished() { close() }
 
-  func linkLost(_ fault: String) {
-    stream = nil
+  func clientLost(_ fault: String) {
+    client = nil
     failAll()
   }
 }

@@ -20,29 +20,20 @@ final class LinkConnection: ConnectionDriver {
     unsafe head.append(contentsOf: bytes)
     guard let first = head.first else { return }
     switch LinkPurpose(rawValue: first) {
-    case .notifications:
-      isOver = true
-      connection.beginLink(.notifications, unread: Array(head.dropFirst()))
-    case .administration:
-      isOver = true
-      connection.beginLink(.administration, unread: Array(head.dropFirst()))
-    case .connection: readPeer()
+    case .notifications: begin(.notifications, headByteCount: 1)
+    case .administration: begin(.administration, headByteCount: 1)
+    case .clients:
+      guard head.count >= 3 else { return }
+      let worker = Int(head[1]) << 8 | Int(head[2])
+      guard worker < context.workerCount else { return refuse("there is no worker \(worker)") }
+      begin(.clients, at: worker, headByteCount: 3)
     case nil: refuse("no purpose has the number \(first)")
     }
   }
 
-  private func readPeer() {
-    let head = head
-    switch ForwardedPeer.read(head.span) {
-    case .incomplete: return
-    case .malformed: refuse("the description of a client is malformed")
-    case .complete(let client, let byteCount):
-      isOver = true
-      guard connection.stand(for: client, rest: Array(head.dropFirst(byteCount))) else {
-        return refuse(
-          "there is no room, or no listener \(client.listener.rawValue) \(client.environment.name)")
-      }
-    }
+  private func begin(_ use: LinkUse, at worker: Int? = nil, headByteCount: Int) {
+    isOver = true
+    connection.beginLink(use, at: worker, unread: Array(head.dropFirst(headByteCount)))
   }
 
   private func refuse(_ fault: String) {
@@ -57,25 +48,26 @@ final class LinkConnection: ConnectionDriver {
 /// A link on its way to the worker that reads it.
 final class HandedOverLink: HandedOverState {
   let use: LinkUse
+  /// The index of that worker; nil for any.
+  let worker: Int?
   let unread: [UInt8]
   var device: DeviceID? { nil }
 
-  init(_ use: LinkUse, unread: [UInt8]) {
+  init(_ use: LinkUse, at worker: Int?, unread: [UInt8]) {
     self.use = use
+    self.worker = worker
     self.unread = unread
   }
 }
 
 /// A link, until the worker has it.
 final class LeavingLink: ConnectionDriver {
-  private let use: LinkUse
-  private let unread: [UInt8]
+  private let link: HandedOverLink
 
-  init(_ connection: Connection, _ use: LinkUse, unread: [UInt8]) {
-    self.use = use
-    self.unread = unread
+  init(_ connection: Connection, _ link: HandedOverLink) {
+    self.link = link
     super.init(connection)
   }
 
-  override func leave() -> any HandedOverState { HandedOverLink(use, unread: unread) }
+  override func leave() -> any HandedOverState { link }
 }

@@ -35,11 +35,8 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
   private var user: (any LinkStreamUser)?
   private var stage = Stage.connecting
   private var unsent = OutputQueue()
-  private var isPaused = false
   private var isPeerFinished = false
   private var isFinished = false
-  /// Whether the socket's own side is to be shut once it has taken everything.
-  private var isToBeShut = false
   /// Until the handshake is completed.
   private var timer: LoopTimer?
 
@@ -79,15 +76,8 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
 
   // MARK: Reading
 
-  /// Nothing is read while it is paused.
-  func pause(_ pauses: Bool) {
-    guard pauses != isPaused else { return }
-    isPaused = pauses
-    updateInterest()
-  }
-
   private var mayRead: Bool {
-    (stage == .shakingHands || isOpen) && !isPaused && !isPeerFinished
+    (stage == .shakingHands || isOpen) && !isPeerFinished
   }
 
   private func updateInterest() {
@@ -181,7 +171,6 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
     switch unsent.writeWaiting(to: socket) {
     case .written:
       updateInterest()
-      if isToBeShut { socket.shutdownWrite() }
       user?.linkDrained()
     case .queued, .blocked: return
     case .failed(let code): lost("the connection failed: errno \(code)")
@@ -199,20 +188,12 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
 
   // MARK: The end
 
-  /// Says that nothing more comes. What the other node says still does.
-  func finish() {
+  /// Says that nothing more comes.
+  private func finish() {
     guard isOpen, !isFinished else { return }
     isFinished = true
     tls.close(buffers: context.tlsBuffers)
     writeOutput()
-  }
-
-  /// Sends nothing more, without saying so in TLS: the other node takes it that this one stops. What it says about that
-  /// still comes.
-  func shut() {
-    guard isOpen, !isFinished else { return }
-    (isFinished, isToBeShut) = (true, true)
-    if unsent.isEmpty { socket.shutdownWrite() }
   }
 
   /// Says that nothing more comes, and closes, after this turn: the worker's buffers may be in use. The user hears no

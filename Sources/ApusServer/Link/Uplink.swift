@@ -14,12 +14,10 @@ final class Uplink {
   private var sends = LinkedSends()
   private var stream: LinkStream?
   private var output: [UInt8] = []
-  private var input: [UInt8] = []
+  private let partial = PartialFrames()
   private var nextTryMilliseconds: UInt64 = 0
   private var timer: LoopTimer?
-  /// Since when there has been no link; nil while there is one.
-  private var downSinceMilliseconds: UInt64?
-  private var hasReportedFault = false
+  private var trouble = LinkTrouble()
   private var repeatedCount: UInt64 = 0
   private var givenUpCount: UInt64 = 0
   /// Takes each verdict, and the notification for reuse.
@@ -31,8 +29,6 @@ final class Uplink {
   /// The first byte that the link carries.
   private static let preface = LinkPurpose.notifications.rawValue
   private static let tickMilliseconds: UInt64 = 100
-  /// A node that has just joined is turned away until the one that decides has heard of it.
-  private static let unreportedMilliseconds: UInt64 = 1000
   /// A connection that nothing has used may have been dropped on the way.
   private static let keepAliveSeconds = 5
 
@@ -117,20 +113,13 @@ final class Uplink {
 
   private func failed(_ fault: String) {
     dropStream()
-    let now = context.loop.nowMilliseconds
-    let since = downSinceMilliseconds ?? now
-    downSinceMilliseconds = since
-    guard !hasReportedFault, now >= since + Self.unreportedMilliseconds else { return }
-    hasReportedFault = true
-    context.log(
-      .warning, "no link to the node that decides",
-      .text("node", edge.target?.node.text ?? ""), .text("reason", fault))
+    trouble.note(fault, context, edge)
   }
 
   private func dropStream() {
     stream?.close()
     stream = nil
-    input = []
+    partial.removeAll()
     repeatedCount += UInt64(sends.count - sends.waitingCount)
     if routesAgain { sends.linkEnded() }
   }
@@ -138,23 +127,11 @@ final class Uplink {
 
 extension Uplink: LinkStreamUser {
   func linkOpened() {
-    (downSinceMilliseconds, hasReportedFault) = (nil, false)
+    trouble.ended()
     stream?.write([Self.preface])
   }
 
-  func linkReceived(_ bytes: Span<UInt8>) {
-    if input.isEmpty {
-      let rest = take(bytes)
-      if rest < bytes.count { input.append(bytes.extracting(rest...)) }
-    } else {
-      var all: [UInt8] = []
-      swap(&all, &input)
-      all.append(bytes)
-      let rest = take(all.span)
-      all.removeFirst(rest)
-      input = all
-    }
-  }
+  func linkReceived(_ bytes: Span<UInt8>) { partial.take(bytes) { take($0) } }
 
   /// Takes the complete verdicts, and returns where the rest begins.
   private func take(_ bytes: Span<UInt8>) -> Int {

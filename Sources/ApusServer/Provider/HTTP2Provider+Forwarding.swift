@@ -12,11 +12,11 @@ extension HTTP2Provider {
   /// Forwards a request about channels, once its credential is known to be valid. False for any other request, and
   /// everywhere but at an edge.
   func forwardsChannels(_ request: HTTP2Request) -> Bool {
-    guard let edge = context.shared.edge, managesChannels || request.isBroadcast else {
+    guard let links = providers.requestLinks, managesChannels || request.isBroadcast else {
       return false
     }
     do throws(Refusal) {
-      try forwardChannels(request, request.content, edge)
+      try forwardChannels(request, request.content, links)
     } catch {
       refuse(request, error)
     }
@@ -24,7 +24,7 @@ extension HTTP2Provider {
   }
 
   private func forwardChannels(
-    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ edge: Edge
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ links: ClientLinks
   ) throws(Refusal) {
     if managesChannels {
       _ = try ChannelAdmission.examineHead(
@@ -35,14 +35,14 @@ extension HTTP2Provider {
     }
     _ = try authenticate(request, content, context.trust.directory)
     guard !connection.isLeaving else { return session.putBack(request) }
-    forward(request, edge)
+    forward(request, links)
   }
 
   /// Has the node that decides answer a request.
-  func forward(_ request: HTTP2Request, _ edge: Edge) {
+  func forward(_ request: HTTP2Request, _ links: ClientLinks) {
     undecidedCount += 1
     if forwarded?.hasEnded != false {
-      forwarded = ForwardedRequests(connection, edge) { [weak self] request, response in
+      forwarded = ForwardedRequests(connection, links) { [weak self] request, response in
         self?.answerForwarded(request, response)
       }
     }

@@ -20,8 +20,8 @@ extension HTTP2Provider {
     _ request: HTTP2Request, _ content: borrowing RequestRecord, _ grant: Grant?,
     _ directory: Directory
   ) throws(Refusal) -> Bool {
-    let edge = context.shared.edge
-    guard !context.trust.upstreams.isEmpty, edge != nil || context.configuration.relay != nil,
+    let links = providers.requestLinks
+    guard !context.trust.upstreams.isEmpty, links != nil || context.configuration.relay != nil,
       let token = Admission.tokenOfAnyService(content.fields), !isOwn(token)
     else { return false }
     let head = try Admission.examine(
@@ -31,8 +31,8 @@ extension HTTP2Provider {
     guard let topic = head.topic, let upstream = context.trust.upstreams[topic.key.app] else {
       return false
     }
-    if let edge {
-      forward(request, edge)
+    if let links {
+      forward(request, links)
       return true
     }
     guard let relay = context.configuration.relay else { return false }

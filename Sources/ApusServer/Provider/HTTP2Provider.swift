@@ -386,8 +386,6 @@ final class HTTP2Provider: ConnectionDriver {
     connection.markDirty()
   }
 
-  override func linkTargetChanged(_ edge: Edge) { forwarded?.linkTargetChanged(edge) }
-
   /// The socket is gone. Requests that are still being decided come back through `finish`.
   override func connectionClosed(_ end: Connection.End) {
     isClosed = true

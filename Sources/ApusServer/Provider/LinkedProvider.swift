@@ -10,7 +10,7 @@ import ApusWire
 final class LinkedProvider: ConnectionDriver {
   private let providers: ProviderContext
   private let shard: ShardDriver
-  private var partial: [UInt8] = []
+  private let partial = PartialFrames()
   private var output: [UInt8] = []
   private var undecidedCount = 0
   private var isDraining = false
@@ -20,31 +20,16 @@ final class LinkedProvider: ConnectionDriver {
   init(_ connection: Connection, _ providers: ProviderContext, unread: [UInt8] = []) {
     self.providers = providers
     shard = providers.shard
-    partial = unread
     super.init(connection)
     connection.schedule.deadlineSeconds = .max
-    if !partial.isEmpty { takePartial() }
+    partial.take(unread.span) { take($0) }
     if context.shutdown.isDraining { drain() }
   }
 
   // MARK: Notifications
 
   override func receive(_ bytes: UnsafeRawBufferPointer) {
-    let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
-    guard partial.isEmpty else {
-      partial.append(input)
-      return takePartial()
-    }
-    let rest = take(input)
-    if rest < input.count { partial.append(input.extracting(rest...)) }
-  }
-
-  private func takePartial() {
-    var all: [UInt8] = []
-    swap(&all, &partial)
-    let rest = take(all.span)
-    all.removeFirst(rest)
-    partial = all
+    partial.take(unsafe Span<UInt8>(_unsafeBytes: bytes)) { take($0) }
   }
 
   /// Takes the complete frames, and returns where the rest begins.

@@ -7,6 +7,8 @@ final class ProviderContext {
   let router: Router
   let shard: ShardDriver
   let requestPool: HTTP2RequestPool
+  /// Where another node decides, the links for requests that it answers; nil where this one does.
+  let requestLinks: ClientLinks?
   var openRequests: OpenRequests
   /// Memory for a batch of frames, lent to one connection at a time.
   let binaryScratch = BinaryScratch()
@@ -18,12 +20,18 @@ final class ProviderContext {
     self.shard = shard
     requestPool = HTTP2RequestPool(
       keptCount: context.isAcceptor ? Limits.pooledUntrustedRequests : Limits.pooledRequests)
+    requestLinks = context.shared.edge.map { edge in
+      ClientLinks(context, edge, silenceMilliseconds: Limits.linkWaitMilliseconds)
+    }
     index = UInt16(context.index)
     openRequests = OpenRequests(worker: index)
   }
 
   /// Releases the providers that wait for answers.
-  func dismantle() { openRequests = OpenRequests(worker: index) }
+  func dismantle() {
+    openRequests = OpenRequests(worker: index)
+    requestLinks?.dismantle()
+  }
 
   /// Answers the request that a verdict is about, unless it was answered before.
   func finish(_ verdict: Verdict) {

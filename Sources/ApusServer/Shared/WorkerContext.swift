@@ -34,8 +34,6 @@ import ApusTrust
   var latencies = Latencies()
   var ended = EndedConnections()
 
-  /// Links that are being opened for clients, at an edge.
-  let linkOpenings: LinkOpenings
   let tlsBuffers = TLSBuffers()
   let receiveBuffer: UnsafeMutableRawBufferPointer
   /// Memory for one TLS record of output.
@@ -58,7 +56,6 @@ import ApusTrust
     self.workerCount = workerCount
     self.servingIndex = servingIndex
     self.loop = loop
-    linkOpenings = LinkOpenings(loop)
     self.shared = shared
     configuration = shared.configuration
     log = configuration.log
@@ -118,12 +115,7 @@ import ApusTrust
   // MARK: Devices
 
   /// The index of the worker that owns a device.
-  ///
-  /// A multiplication spreads ids that were not drawn at random; the high bits choose.
-  func ownerIndex(of device: DeviceID) -> Int {
-    let mixed = device.rawValue &* 0x9e37_79b9_7f4a_7c15
-    return Int(mixed.multipliedFullWidth(by: UInt64(workerCount)).high)
-  }
+  func ownerIndex(of device: DeviceID) -> Int { device.ownerIndex(of: workerCount) }
 
   /// Whether this worker owns the device.
   func owns(_ device: DeviceID) -> Bool { ownerIndex(of: device) == index }
@@ -174,4 +166,14 @@ extension WorkerContext {
   }
   var expiries: ExpiryWatch { shared.expiries }
   var enrolment: EnrolmentQueue? { shared.enrolment }
+}
+
+extension DeviceID {
+  /// Which of the workers of its node owns the device.
+  ///
+  /// A multiplication spreads ids that were not drawn at random; the high bits choose.
+  func ownerIndex(of workerCount: Int) -> Int {
+    let mixed = rawValue &* 0x9e37_79b9_7f4a_7c15
+    return Int(mixed.multipliedFullWidth(by: UInt64(workerCount)).high)
+  }
 }

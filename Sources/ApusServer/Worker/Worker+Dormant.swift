@@ -15,7 +15,7 @@ extension Worker {
   func fallDormant(_ connection: Connection) -> Bool {
     let now = Int64(loop.nowMilliseconds)
     // A row knows no other listener's TLS than that of its device.
-    guard !context.shutdown.isDrainingDevices, connection.isQuiet, !connection.tls.isRepresented,
+    guard !context.shutdown.isDrainingDevices, connection.isQuiet, connection.linked == nil,
       let courier = connection.driver as? CourierConnection, courier.isQuiet(atMilliseconds: now),
       let device = courier.device, device.mayFallDormant(atMilliseconds: now),
       let listener = dormant.reserve(connection.slot, connection.listener)

@@ -8,8 +8,8 @@ import ApusTLS
 
 extension Worker: ConnectionHost {
   func beginProtocol(of connection: Connection) -> ConnectionDriver? {
-    if let edge = context.shared.edge, connection.listener.kind.isForwardedAtOnce {
-      return ForwardedConnection(connection, edge)
+    if let clientLinks, connection.listener.kind.isForwardedAtOnce {
+      return ForwardedConnection(connection, clientLinks)
     }
     return switch connection.listener.kind {
     case .provider, .channels:
@@ -25,10 +25,10 @@ extension Worker: ConnectionHost {
   }
 
   func beginLink(
-    of connection: Connection, _ use: LinkUse, unread: [UInt8]
+    of connection: Connection, _ use: LinkUse, at worker: Int?, unread: [UInt8]
   ) -> ConnectionDriver {
-    context.isAcceptor
-      ? LeavingLink(connection, use, unread: unread)
+    connection.isLeaving
+      ? LeavingLink(connection, HandedOverLink(use, at: worker, unread: unread))
       : link(connection, use, unread: unread)
   }
 
@@ -37,6 +37,7 @@ extension Worker: ConnectionHost {
   ) -> ConnectionDriver {
     switch use {
     case .notifications: LinkedProvider(connection, providers, unread: unread)
+    case .clients: LinkedClients(connection, unread: unread)
     case .administration: LinkedAdministration(connection, unread: unread)
     }
   }
@@ -51,8 +52,9 @@ extension Worker: ConnectionHost {
   func resumeProtocol(
     _ state: any HandedOverState, of connection: Connection
   ) -> ConnectionDriver? {
-    if let edge = context.shared.edge, let device = state as? HandedOverDevice {
-      return ForwardedConnection(connection, edge, first: device.connectFrame)
+    if let clientLinks, let device = state as? HandedOverDevice {
+      return ForwardedConnection(
+        connection, clientLinks, device: device.device, first: device.connectFrame)
     }
     return switch state {
     case let provider as HandedOverProvider:
@@ -64,17 +66,17 @@ extension Worker: ConnectionHost {
   }
 
   func handOver(_ connection: HandedOverConnection) {
-    let device = connection.state?.device
-    router.send(
-      .adopt(connection), to: device.map(context.ownerIndex) ?? context.servingIndex)
+    let state = connection.state
+    let worker =
+      state?.device.map(context.ownerIndex) ?? (state as? HandedOverLink)?.worker
+    router.send(.adopt(connection), to: worker ?? context.servingIndex)
   }
 
   /// At an edge: another node decides, or none.
-  func linkTargetChanged(_ edge: Edge) {
+  func linkTargetChanged() {
     router.linkTargetChanged()
-    for connection in Array(connections.awakeConnections) {
-      connection.driver?.linkTargetChanged(edge)
-    }
+    clientLinks?.targetChanged()
+    providers.requestLinks?.targetChanged()
   }
 
   /// Gives back to the system what a crowd leaves: the free pages of the heap, and before them what is kept for reuse,

@@ -25,6 +25,8 @@ import ApusTrust
   let dormant: DormantDevices
   let providers: ProviderContext
   let router: Router
+  /// Where another node decides, the links for devices and legacy senders; nil where this one does.
+  let clientLinks: ClientLinks?
   /// Pushes of the administration in progress.
   var testPushes = TestPushTable()
   var groupPushes = GroupPushTable()
@@ -53,6 +55,9 @@ import ApusTrust
     dormant = devices.memory.dormant
     router = Router(context, devices)
     providers = ProviderContext(context, router, devices)
+    clientLinks = shared.edge.map { [context] edge in
+      ClientLinks(context, edge, silenceMilliseconds: Limits.linkSilenceMilliseconds)
+    }
     connections.host = self
     devices.host = self
   }
@@ -89,8 +94,8 @@ import ApusTrust
     }
   }
 
-  /// For a service whose connections come from elsewhere.
-  func know(_ listeners: [ServiceListener]) { self.listeners = listeners }
+  /// Clients of the listener come from elsewhere: from an acceptor, or another node.
+  func know(_ listener: ServiceListener) { listeners.append(listener) }
 
   /// Opens a socket for each address of `listener`; returns the addresses that were bound.
   func listen(_ listener: ServiceListener, reusePort: Bool) throws -> [SocketAddress] {
@@ -167,6 +172,8 @@ import ApusTrust
     devices.sealIfDue()
     devices.shareMemoryFigures()
     router.endTurn()
+    clientLinks?.endTurn()
+    providers.requestLinks?.endTurn()
     connections.continueHandshakes()
     connections.untrustedWork.turnEnded(connections)
     if context.isAcceptor { Scheduling.yield() }
@@ -358,6 +365,7 @@ import ApusTrust
     devices.dismantle()
     providers.dismantle()
     router.dismantle()
+    clientLinks?.dismantle()
     loop.onTurnEnd = nil
     (drains, secondTimer) = ([], nil)
     loop.abandonWork()

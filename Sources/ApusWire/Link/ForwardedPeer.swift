@@ -4,18 +4,18 @@ package import ApusModel
 package enum LinkPurpose: UInt8, Sendable {
   /// Carries providers' notifications (``LinkedNotification``), and verdicts on them back (``LinkVerdict``).
   case notifications = 1
-  /// Continues the connection of one client (``ForwardedPeer``).
-  case connection = 2
+  /// Carries the connections of clients (``ClientFrame``). The number of the other node's worker that is to serve them
+  /// follows (2).
+  case clients = 2
   /// Carries one request of the node's administration, and the answer to it (``LinkExchange``).
   case administration = 3
 }
 
 /// A client whose connection a node has accepted, and which another node serves: what that node has to know of it.
 ///
-/// Layout, numbers big-endian: purpose (1), number of bytes that follow (2), listener (1, ``ListenerKind/index``),
-/// environment (1), ordinal (1), family (1: 4 or 6), address (4 or 16), port (2), application protocol (1 for the
-/// length, then the bytes), certificate (the rest, DER; empty for none). What comes behind it is what the client has
-/// sent.
+/// Layout, numbers big-endian: number of bytes that follow (2), listener (1, ``ListenerKind/index``), environment (1),
+/// ordinal (1), family (1: 4 or 6), address (4 or 16), port (2), application protocol (1 for the length, then the
+/// bytes), certificate (the rest, DER; empty for none). What comes behind it is what the client has sent.
 package struct ForwardedPeer: Sendable, Equatable {
   package var listener: ListenerKind
   package var environment: Environment
@@ -39,19 +39,12 @@ package struct ForwardedPeer: Sendable, Equatable {
     self.certificateDER = certificateDER
   }
 
-  package enum Reading: Sendable, Equatable {
-    case incomplete
-    case complete(ForwardedPeer, byteCount: Int)
-    case malformed
-  }
-
-  private static let headByteCount = 3
+  private static let headByteCount = 2
 
   /// The application protocol has at most 255 bytes and the certificate at most 65,000, as TLS and the listeners see
   /// to.
   package func encode(to output: inout [UInt8]) {
     let start = output.count
-    output.append(LinkPurpose.connection.rawValue)
     output.append(bigEndian: UInt16(0))
     output.append(UInt8(listener.index))
     output.append(environment.rawValue)
@@ -71,14 +64,14 @@ package struct ForwardedPeer: Sendable, Equatable {
     output += applicationProtocol
     output += certificateDER
     output.patch(
-      bigEndian: UInt16(output.count - start - Self.headByteCount), at: start + 1)
+      bigEndian: UInt16(output.count - start - Self.headByteCount), at: start)
   }
 
-  /// Reads the beginning of what a node has sent, the purpose included.
-  package static func read(_ bytes: Span<UInt8>) -> Reading {
-    guard bytes.count >= headByteCount else { return .incomplete }
-    let end = headByteCount + Int(bytes.bigEndianUInt16(at: 1))
-    guard bytes.count >= end else { return .incomplete }
+  /// Reads the beginning of the content of ``ClientFrame/Kind/open``; nil if it is malformed.
+  package static func read(_ bytes: Span<UInt8>) -> (peer: ForwardedPeer, byteCount: Int)? {
+    guard bytes.count >= headByteCount else { return nil }
+    let end = headByteCount + Int(bytes.bigEndianUInt16(at: 0))
+    guard bytes.count >= end else { return nil }
     var reader = ByteReader(bytes.extracting(headByteCount..<end))
     guard let kind = reader.u8(),
       let environment = reader.u8().flatMap(Environment.init(rawValue:)),
@@ -86,11 +79,11 @@ package struct ForwardedPeer: Sendable, Equatable {
       listener != .link, let ordinal = reader.u8(), let address = address(&reader),
       let protocolLength = reader.u8(), let name = reader.take(Int(protocolLength)),
       let certificate = reader.take(reader.remaining)
-    else { return .malformed }
+    else { return nil }
     let peer = ForwardedPeer(
       listener: listener, environment: environment, ordinal: ordinal, address: address,
       applicationProtocol: name.copied(), certificateDER: certificate.copied())
-    return .complete(peer, byteCount: end)
+    return (peer, end)
   }
 
   private static func address(_ reader: inout ByteReader) -> ProxiedAddress? {

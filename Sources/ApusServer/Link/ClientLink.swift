@@ -1,0 +1,176 @@
+import ApusLoop
+import ApusModel
+import ApusWire
+
+/// A link with the connections of an edge's clients, to one worker of the node that decides.
+///
+/// It is opened when the first client needs it.
+final class ClientLink {
+  private unowned let owner: ClientLinks
+  private let context: WorkerContext
+  private let workerIndex: Int
+  private var stream: LinkStream?
+  /// Whether the node has said how many workers it has.
+  private var isReady = false
+  private var waiting: ArraySlice<ForwardedClient> = []
+  private var clients: [UInt32: ForwardedClient] = [:]
+  /// How many of them the node is not known to have.
+  private var openingCount = 0
+  private var lastNumber: UInt32 = 0
+  private var output: [UInt8] = []
+  private let partial = PartialFrames()
+  private var nextTryMilliseconds: UInt64 = 0
+
+  /// A connection that nothing has used may have been dropped on the way.
+  private static let keepAliveSeconds = 5
+
+  init(_ owner: ClientLinks, _ context: WorkerContext, workerIndex: Int) {
+    self.owner = owner
+    self.context = context
+    self.workerIndex = workerIndex
+  }
+
+  var isCurrent: Bool { stream?.isCurrent(owner.edge) ?? true }
+  /// Whether clients wait.
+  var isAwaited: Bool { !waiting.isEmpty || openingCount > 0 }
+
+  func add(_ client: ForwardedClient) {
+    waiting.append(client)
+    goOn()
+  }
+
+  /// Gives up those that wait.
+  func takeWaiting() -> ArraySlice<ForwardedClient> {
+    defer { waiting = [] }
+    return waiting
+  }
+
+  /// Opens the link if clients wait for one, or lets them go.
+  func goOn() {
+    if stream == nil { connect() }
+    while isReady, mayWrite, owner.edge.target != nil, let client = waiting.popFirst() {
+      lastNumber += 1
+      guard client.open(self, number: lastNumber) else { continue }
+      clients[lastNumber] = client
+      openingCount += 1
+    }
+  }
+
+  /// Gives those up that have waited for long enough.
+  func giveUp(nowMilliseconds now: UInt64) {
+    let all = openingCount > 0 ? Array(clients.values) + waiting : Array(waiting)
+    waiting.removeAll { $0.giveUpMilliseconds <= now }
+    for client in all where !client.isOpen && client.giveUpMilliseconds <= now {
+      client.lost("the node that serves is not reached")
+    }
+  }
+
+  private func connect() {
+    let now = context.loop.nowMilliseconds
+    guard !waiting.isEmpty, now >= nextTryMilliseconds, let target = owner.edge.target else {
+      return
+    }
+    nextTryMilliseconds = now + Limits.linkRetryMilliseconds
+    do {
+      stream = try LinkStream(
+        target, context, silenceMilliseconds: owner.silenceMilliseconds,
+        keepAliveSeconds: Self.keepAliveSeconds, user: self)
+    } catch {
+      lost("\(error)")
+    }
+  }
+
+  // MARK: Writing
+
+  var mayWrite: Bool {
+    stream?.mayWrite == true && output.count < Limits.outputHighWaterBytes
+  }
+
+  func send(_ kind: ClientFrame.Kind, of client: UInt32, _ content: Span<UInt8> = Span()) {
+    guard stream != nil else { return }
+    ClientFrame.encode(kind, of: client, content, to: &output)
+  }
+
+  /// Sends what the turn brought about.
+  func endTurn() {
+    guard !output.isEmpty, let stream, stream.mayWrite else { return }
+    stream.write(output)
+    output.removeAll(keepingCapacity: output.count <= Limits.outputHighWaterBytes)
+    goOn()
+  }
+
+  func forget(_ client: UInt32) {
+    guard let forgotten = clients.removeValue(forKey: client) else { return }
+    if forgotten.isOpening { openingCount -= 1 }
+    send(.ended, of: client)
+  }
+
+  // MARK: The end
+
+  /// Cuts the link off, with everything on it.
+  func lost(_ fault: String) {
+    stream?.abort()
+    stream = nil
+    isReady = false
+    output = []
+    partial.removeAll()
+    let ended = clients
+    (clients, openingCount) = ([:], 0)
+    owner.noteLost(fault)
+    for client in ended.values {
+      if client.waitAgain() { owner.add(client) } else { client.lost(fault) }
+    }
+  }
+}
+
+extension ClientLink: LinkStreamUser {
+  func linkOpened() {
+    let index = UInt16(workerIndex)
+    stream?.write([
+      LinkPurpose.clients.rawValue, UInt8(index >> 8), UInt8(truncatingIfNeeded: index),
+    ])
+  }
+
+  func linkReceived(_ bytes: Span<UInt8>) {
+    partial.take(bytes) { bytes in
+      var offset = 0
+      while stream != nil {
+        switch ClientFrame.next(bytes, at: &offset) {
+        case .incomplete: return offset
+        case .complete(let frame) where frame.kind == .workers:
+          ready(bytes.extracting(frame.content))
+        case .complete(let frame):
+          take(frame, bytes.extracting(frame.content))
+        case .malformed: lost("what the node sends is malformed")
+        }
+      }
+      return bytes.count
+    }
+  }
+
+  private func take(_ frame: ClientFrame, _ content: Span<UInt8>) {
+    guard let client = clients[frame.client] else { return }
+    if frame.kind == .opened, client.isOpening { openingCount -= 1 }
+    client.received(frame.kind, content)
+  }
+
+  private func ready(_ content: Span<UInt8>) {
+    let count = content.count == 2 ? Int(content.bigEndianUInt16(at: 0)) : 0
+    guard count > workerIndex else { return lost("the node has no worker \(workerIndex)") }
+    isReady = true
+    owner.opened(workerCount: count)
+    goOn()
+  }
+
+  func linkDrained() {
+    for client in clients.values { client.hasRoomAgain() }
+    goOn()
+  }
+
+  func linkFinished() { lost("the node stops") }
+
+  func linkLost(_ fault: String) {
+    stream = nil
+    lost(fault)
+  }
+}

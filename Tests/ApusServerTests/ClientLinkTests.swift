@@ -1,0 +1,286 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTLS
+import ApusTesting
+import ApusTrust
+import Testing
+
+/// A link with clients' connections, by hand. The clients have no sockets: the test is their node.
+@Suite("Connections of clients at another node")
+struct ClientLinkTests {
+  private let store = MemoryStore()
+  private let service: TestService
+  private let link: RawTLSClient
+
+  private struct Frame: Equatable {
+    var client: UInt32
+    var kind: UInt8
+    var content: [UInt8]
+  }
+
+  private static let (open, bytes, credit, finished, stopping, ended):
+    (
+      UInt8, UInt8, UInt8, UInt8, UInt8, UInt8
+    ) = (2, 4, 5, 6, 7, 8)
+
+  init() throws {
+    let store = store
+    service = try TestService(
+      nil,
+      .init {
+        ($0.isBehindEdge, $0.store, $0.workers, $0.gatewayRules) = (true, store, 1, [])
+      })
+    let nodes = try NodesByHand(service)
+    link = try nodes.connect(nodes.identity("a"))
+    // For clients, to worker 0.
+    try link.send([2, 0, 0])
+    // The node has one.
+    let hello = try next()
+    #expect(hello == Frame(client: 0, kind: 1, content: [0, 1]))
+  }
+
+  // MARK: The link
+
+  private func send(_ client: UInt8, _ kind: UInt8, _ content: [UInt8] = []) throws {
+    try link.send(
+      [0, 0, 0, client, kind, 0, UInt8(content.count >> 8), UInt8(content.count & 0xff)] + content)
+  }
+
+  private func next() throws -> Frame? {
+    guard let head = try link.take(8) else { return nil }
+    let number = head[..<4].reduce(0) { $0 << 8 | UInt32($1) }
+    let count = head[5...].reduce(0) { $0 << 8 | Int($1) }
+    return Frame(
+      client: number, kind: head[4], content: count == 0 ? [] : try link.take(count) ?? [])
+  }
+
+  /// Frames until one of this kind, which comes last.
+  private func frames(until kind: UInt8) throws -> [Frame] {
+    var frames: [Frame] = []
+    while let frame = try next() {
+      frames.append(frame)
+      if frame.kind == kind { return frames }
+    }
+    throw RawFault.unexpected("the link ended after \(frames)")
+  }
+
+  /// Opens a client of a listener of production: the first one, from 192.0.2.9:1000.
+  private func open(
+    _ client: UInt8, listener: UInt8, protocolName: String = "", certificate: [UInt8],
+    first: [UInt8] = []
+  ) throws {
+    let name = Array(protocolName.utf8)
+    let peer: [UInt8] =
+      [listener, 0, 0, 4, 192, 0, 2, 9, 3, 0xe8, UInt8(name.count)] + name + certificate
+    try send(
+      client, Self.open, [UInt8(peer.count >> 8), UInt8(peer.count & 0xff)] + peer + first)
+    guard listener != 2 else { return }
+    while let frame = try next(), frame != Frame(client: UInt32(client), kind: 3, content: []) {}
+  }
+
+  // MARK: Devices
+
+  private func open(_ client: UInt8, _ device: TestDevice) throws {
+    try open(
+      client, listener: 1, protocolName: TestService.courierProtocol,
+      certificate: device.certificate.der, first: ConnectedDevice.connectMessage().bytes)
+  }
+
+  /// Connects a device, and returns its base token.
+  private func connect(_ client: UInt8, _ device: TestDevice) throws -> [UInt8] {
+    try open(client, device)
+    let response = try #require(try next())
+    #expect(response.client == UInt32(client) && response.kind == Self.bytes)
+    // A connect response, its status, and the token.
+    #expect(response.content.first == 0x08)
+    #expect(Array(response.content[5..<9]) == [1, 0, 1, 0])
+    #expect(Array(response.content[9..<12]) == [3, 0, 32])
+    return Array(response.content[12..<44])
+  }
+
+  /// Enables the topic, and returns the app's token.
+  private func enable(_ client: UInt8, _ baseToken: [UInt8]) throws -> String {
+    let topic = ConnectedDevice.hash(TestDirectory.topic)
+    let filter = RawCourierFrame(0x09, (1, baseToken), (2, topic))
+    let request = RawCourierFrame(0x11, (1, baseToken), (2, topic), (3, [0, 0]))
+    try send(client, Self.bytes, filter.bytes + request.bytes)
+    var received: [UInt8] = []
+    // The answer to the filter, and that to the request: a status and a token.
+    while received.firstRange(of: [0x12]) == nil || received.count < 60 {
+      received += try #require(try next()).content
+    }
+    let answer = try #require(received.firstRange(of: [1, 0, 1, 0, 2, 0, 32]))
+    let bytes = Array(received[answer.upperBound..<answer.upperBound + 32])
+    guard let token = DeviceToken(bytes: bytes.span) else { throw RawFault.unexpected("no token") }
+    return token.hex
+  }
+
+  private func acknowledgement(_ notification: [UInt8], _ baseToken: [UInt8]) throws -> [UInt8] {
+    // Field 4 has the notification's id, four bytes.
+    let id = try #require(notification.firstRange(of: [4, 0, 4]))
+    return RawCourierFrame(
+      0x0b, (1, baseToken),
+      (4, Array(notification[id.upperBound..<id.upperBound + 4])), (8, [0])
+    ).bytes
+  }
+
+  @Test("A device is connected, gets a push, and what it acknowledges while its node stops counts")
+  func device() throws {
+    let base = try connect(7, service.directory.device())
+    let token = try enable(7, base)
+    let pusher = try QuietPusher(service)
+    let stream = try pusher.client.request(
+      pusher.headers(token).setting("apns-expiration", "\(TestDirectory.nowSeconds + 3600)"),
+      body: TestService.payload)
+    let push = try #require(try next())
+    #expect(push.client == 7 && push.content.first == 0x0a)
+    // Its node stops: what is in flight may still be acknowledged, and then the device is told.
+    try send(7, Self.stopping)
+    try send(7, Self.bytes, acknowledgement(push.content, base))
+    let goodbye = try frames(until: Self.finished)
+    #expect(goodbye.first { $0.kind == Self.bytes }?.content.first == 0x80)
+    #expect(try pusher.client.response(to: stream).status == 200)
+    try waitUntil("it to be counted") { service.service.counts()[.delivered] == 1 }
+    try send(7, Self.finished)
+    try send(7, Self.ended)
+    #expect(try next() == Frame(client: 7, kind: Self.ended, content: []))
+  }
+
+  @Test("Many clients share a link, and one that ends or makes no sense disturbs no other")
+  func many() throws {
+    let devices = try (1...5).map { _ in try service.directory.device() }
+    let bases = try zip(devices, 1...5 as ClosedRange<UInt8>).map { try connect($1, $0) }
+    // A frame that no device may send, one of a client that there is not, and a cut.
+    try send(1, Self.bytes, [0xff, 0xff, 0xff, 0xff, 0xff])
+    #expect(try frames(until: Self.finished).allSatisfy { $0.client == 1 })
+    try send(99, Self.bytes, [1, 2, 3])
+    try send(2, Self.ended)
+    #expect(try next() == Frame(client: 2, kind: Self.ended, content: []))
+    for client in 3...5 as ClosedRange<UInt8> { _ = try enable(client, bases[Int(client) - 1]) }
+    try send(1, Self.ended)
+    try waitUntil("the others to be left") { service.service.connectionCount() == 3 }
+    // A newer connection takes a device over.
+    try open(6, devices[2])
+    var missing: Set<UInt32> = [3, 6]
+    while !missing.isEmpty {
+      let frame = try #require(try next())
+      #expect(frame.client != 6 || frame.content.first == 0x08)
+      if frame.client == 6 || frame.kind == Self.finished { missing.remove(frame.client) }
+    }
+  }
+
+  @Test("If the link ends, its clients are gone")
+  func linkEnds() throws {
+    for client in 1...3 as ClosedRange<UInt8> {
+      _ = try connect(client, service.directory.device())
+    }
+    try waitUntil("they to be known") { service.service.connectionCount() == 3 }
+    link.reset()
+    try waitUntil("they to be gone") { service.service.connectionCount() == 0 }
+  }
+
+  @Test("A client of a listener that is not open ends, and the link goes on")
+  func noListener() throws {
+    // A gateway.
+    try open(1, listener: 2, certificate: [])
+    #expect(try next() == Frame(client: 1, kind: Self.ended, content: []))
+    _ = try connect(2, service.directory.device())
+  }
+
+  @Test(
+    "What makes no sense on the link ends it, and no other",
+    arguments: [
+      // No kind 10; a description that is cut; one of a listener that there is not; a grant of three bytes; what only
+      // the other side says.
+      [0, 0, 0, 1, 10, 0, 0, 0], [0, 0, 0, 1, 2, 0, 0, 1, 0],
+      [0, 0, 0, 2, 2, 0, 0, 13, 0, 11, 9, 0, 0, 4, 127, 0, 0, 1, 0, 1, 0],
+      [0, 0, 0, 1, 5, 0, 0, 3, 0, 0, 1], [0, 0, 0, 1, 1, 0, 0, 2, 0, 1],
+    ] as [[UInt8]])
+  func nonsense(_ bytes: [UInt8]) throws {
+    let bystanders = try Bystanders(service)
+    let count = service.service.connectionCount()
+    _ = try connect(1, service.directory.device())
+    try link.send(bytes)
+    _ = try link.receiveAll()
+    try waitUntil("its clients to be gone") { service.service.connectionCount() == count }
+    try bystanders.expectUndisturbed()
+  }
+
+  @Test("A client whose node grants nothing gets no more than may be under way, and then the rest")
+  func window() throws {
+    let rows = FeedbackBench.rows(4000)
+    var group = store.makeGroup()
+    for row in rows { group.putFeedback(row, in: FeedbackBench.list, replacing: nil) }
+    store.commit(group) { _ in }
+    try waitUntil("the rows are stored") {
+      try store.feedbackTime(of: rows[3999].token, in: FeedbackBench.list) != nil
+    }
+    try open(1, listener: 3, certificate: reader())
+    var received: [UInt8] = []
+    while received.count < Limits.linkClientBytes { received += try #require(try next()).content }
+    // One more record at the most.
+    #expect(received.count < Limits.linkClientBytes + 4096)
+    _ = try connect(2, service.directory.device())
+    #expect(try link.isQuiet())
+    while received.count < 4000 * 38 {
+      try send(1, Self.credit, [0, 0, 0x10, 0])
+      received += try #require(try next()).content
+    }
+    #expect(try RawFeedbackTuple.list(received).count == 4000)
+  }
+
+  // MARK: Feedback
+
+  private func reader() throws -> [UInt8] {
+    let chain = try service.directory.providerIdentity().certificateChainPEM
+    return try Certificate(pem: String(decoding: chain, as: UTF8.self)).der
+  }
+
+  /// How a reader of feedback ends, as its node tells.
+  enum ReaderEnd: CaseIterable {
+    /// It has everything.
+    case confirmed
+    /// It was cut off.
+    case cut
+    /// The same before the list has been sent to its end.
+    case early
+    /// Its node was killed, or its link.
+    case reset
+  }
+
+  @Test(
+    "A list of feedback is read only if the reader's node says so", arguments: ReaderEnd.allCases)
+  func feedback(_ end: ReaderEnd) throws {
+    let row = FeedbackBench.rows(1)[0]
+    var group = store.makeGroup()
+    group.putFeedback(row, in: FeedbackBench.list, replacing: nil)
+    store.commit(group) { _ in }
+    try waitUntil("the row is stored") {
+      try store.feedbackTime(of: row.token, in: FeedbackBench.list) != nil
+    }
+    try open(1, listener: 3, certificate: reader())
+    if end != .early {
+      let list = try frames(until: Self.finished).flatMap(\.content)
+      #expect(try RawFeedbackTuple.list(list) == [FeedbackBench.tuple(row)])
+    }
+    switch end {
+    case .confirmed:
+      try send(1, Self.finished)
+      try send(1, Self.ended)
+    case .cut, .early: try send(1, Self.ended)
+    case .reset: link.reset()
+    }
+    if end != .reset { _ = try frames(until: Self.ended) }
+    let count = end == .confirmed ? 0 : 1
+    try waitUntil("the rows of the list are \(count)") { try rowCount() == count }
+    #expect(try rowCount() == count)
+  }
+
+  private func rowCount() throws -> Int {
+    var rows: [FeedbackRow] = []
+    try store.feedbackRows(of: FeedbackBench.list, after: nil, limit: .max, into: &rows)
+    return rows.count
+  }
+}
