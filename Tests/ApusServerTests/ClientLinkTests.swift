@@ -5,6 +5,7 @@ import ApusStore
 import ApusTLS
 import ApusTesting
 import ApusTrust
+import Glibc
 import Testing
 
 /// A link with clients' connections, by hand. The clients have no sockets: the test is their node.
@@ -33,7 +34,7 @@ struct ClientLinkTests {
         ($0.isBehindEdge, $0.store, $0.workers, $0.gatewayRules) = (true, store, 1, [])
       })
     let nodes = try NodesByHand(service)
-    link = try nodes.connect(nodes.identity("a"))
+    link = try nodes.connect(nodes.identity("a"), receiveBuffer: 65_536)
     // For clients, to worker 0.
     try link.send([2, 0, 0])
     // The node has one.
@@ -229,6 +230,42 @@ struct ClientLinkTests {
       received += try #require(try next()).content
     }
     #expect(try RawFeedbackTuple.list(received).count == 4000)
+  }
+
+  @Test("If the link takes no more, its clients wait, and all get everything when it goes on")
+  func fullLink() throws {
+    let (devices, pushes) = (60 as UInt8, 20)
+    let pusher = try QuietPusher(service)
+    let payload = Array(#"{"aps":{"alert":"\#(String(repeating: "x", count: 4000))"}}"#.utf8)
+    var tokens: [String] = []
+    for client in 1...devices {
+      tokens.append(try enable(client, connect(client, service.directory.device())))
+    }
+    for _ in 0..<pushes {
+      for token in tokens {
+        _ = try pusher.client.request(pusher.headers(token), body: payload)
+      }
+    }
+    // More than the system keeps for a connection waits for the link.
+    usleep(500_000)
+    var counts: [UInt32: Int] = [:]
+    while counts.values.reduce(0, +) < Int(devices) * pushes {
+      let frame = try #require(try next())
+      counts[frame.client, default: 0] += Self.notificationCount(frame.content)
+      let count = UInt16(frame.content.count)
+      try send(UInt8(frame.client), Self.credit, [0, 0, UInt8(count >> 8), UInt8(count & 0xff)])
+    }
+    #expect(counts.count == Int(devices) && counts.values.allSatisfy { $0 == pushes })
+  }
+
+  /// How many of the frames have notifications.
+  private static func notificationCount(_ bytes: [UInt8]) -> Int {
+    var (count, offset) = (0, 0)
+    while offset < bytes.count {
+      if bytes[offset] == 0x0a { count += 1 }
+      offset += 5 + bytes[offset + 1..<offset + 5].reduce(0) { $0 << 8 | Int($1) }
+    }
+    return count
   }
 
   // MARK: Feedback

@@ -27,12 +27,15 @@ struct NodesByHand {
   }
 
   func connect(
-    _ identity: TLSIdentity?, applicationProtocol: String = "apus-link/1"
+    _ identity: TLSIdentity?, applicationProtocol: String = "apus-link/1",
+    receiveBuffer: Int32? = nil
   ) throws -> RawTLSClient {
     let context = try TLSContext(
       client: TLSClientConfiguration(
         trustRoots: .authorities(PEM: linkIdentity("a").authorityPEM), identity: identity,
         applicationProtocols: [applicationProtocol], serverName: "a.nodes.apus.internal"))
-    return try RawTLSClient(RawTCPClient(address), context)
+    let tcp = try RawTCPClient(address)
+    if let receiveBuffer { tcp.shrinkReceiveBuffer(to: receiveBuffer) }
+    return try RawTLSClient(tcp, context)
   }
 }

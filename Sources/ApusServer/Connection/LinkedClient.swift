@@ -13,6 +13,8 @@ final class LinkedClient {
   private var readBytes = 0
   /// What came while the connection was not read.
   private var held: [UInt8] = []
+  /// Whether it is in the link's queue of clients that wait for room.
+  private var isHeldBack = false
   private var isFinished = false
   private var isEnded = false
   /// Whether the client finished behind what is held.
@@ -30,7 +32,18 @@ final class LinkedClient {
 
   // MARK: To the client
 
-  var mayWrite: Bool { waitingBytes < Limits.linkClientBytes && link.mayWrite }
+  var mayWrite: Bool {
+    guard waitingBytes < Limits.linkClientBytes else { return false }
+    if link.mayWrite { return true }
+    if !isHeldBack {
+      isHeldBack = true
+      link.holdBack(number)
+    }
+    return false
+  }
+
+  /// The link has room again.
+  func goOn() { isHeldBack = false }
 
   func write(_ bytes: Span<UInt8>) {
     waitingBytes += bytes.count

@@ -12,8 +12,10 @@ final class LinkedClients: ConnectionDriver {
   private var clients: [UInt32: Connection] = [:]
   private var isDraining = false
   private var isOver = false
-  /// Whether there was no room for what clients get.
-  private var isHoldingBack = false
+  /// Clients that found no room for what they get.
+  private var heldBack: ArraySlice<UInt32> = []
+
+  private static let clientsAtOnce = 256
 
   /// - Parameter unread: What has come already.
   init(_ connection: Connection, unread: [UInt8]) {
@@ -86,10 +88,19 @@ final class LinkedClients: ConnectionDriver {
   // MARK: To the node
 
   /// Whether clients may get more now.
-  var mayWrite: Bool {
-    let mayWrite = connection.mayWrite && output.count < Limits.outputHighWaterBytes
-    if !mayWrite { isHoldingBack = true }
-    return mayWrite
+  var mayWrite: Bool { connection.mayWrite && output.count < Limits.outputHighWaterBytes }
+
+  /// The client is told when there is room.
+  func holdBack(_ client: UInt32) { heldBack.append(client) }
+
+  /// Tells some of those that wait for room: the next ones follow when these have written.
+  private func goOnWriting() {
+    for _ in 0..<Self.clientsAtOnce {
+      guard mayWrite, let number = heldBack.popFirst() else { return }
+      clients[number]?.linked?.goOn()
+      clients[number]?.markDirty()
+    }
+    if !heldBack.isEmpty { connection.markDirty() }
   }
 
   func send(_ kind: ClientFrame.Kind, of client: UInt32, _ content: Span<UInt8> = Span()) {
@@ -102,11 +113,8 @@ final class LinkedClients: ConnectionDriver {
     if !output.isEmpty, connection.mayWrite {
       connection.encrypt(output, count: output.count)
       output.removeAll(keepingCapacity: true)
-      if isHoldingBack {
-        isHoldingBack = false
-        for client in clients.values { client.markDirty() }
-      }
     }
+    goOnWriting()
     return isDraining && clients.isEmpty && output.isEmpty ? .now : .none
   }
 

@@ -17,6 +17,8 @@ final class ClientLink {
   /// How many of them the node is not known to have.
   private var openingCount = 0
   private var lastNumber: UInt32 = 0
+  /// Clients that found no room for what they send.
+  private var heldBack: ArraySlice<UInt32> = []
   private var output: [UInt8] = []
   private let partial = PartialFrames()
   private var nextTryMilliseconds: UInt64 = 0
@@ -86,6 +88,9 @@ final class ClientLink {
     stream?.mayWrite == true && output.count < Limits.outputHighWaterBytes
   }
 
+  /// The client is told when there is room.
+  func holdBack(_ client: UInt32) { heldBack.append(client) }
+
   func send(_ kind: ClientFrame.Kind, of client: UInt32, _ content: Span<UInt8> = Span()) {
     guard stream != nil else { return }
     ClientFrame.encode(kind, of: client, content, to: &output)
@@ -93,10 +98,22 @@ final class ClientLink {
 
   /// Sends what the turn brought about.
   func endTurn() {
-    guard !output.isEmpty, let stream, stream.mayWrite else { return }
-    stream.write(output)
-    output.removeAll(keepingCapacity: output.count <= Limits.outputHighWaterBytes)
-    goOn()
+    while !output.isEmpty, let stream, stream.mayWrite {
+      stream.write(output)
+      output.removeAll(keepingCapacity: true)
+      goOn()
+    }
+    // They write in the next turn.
+    if goOnWriting() { context.loop.perform {} }
+  }
+
+  /// Tells those that wait for room. False if there is none, or nobody waits.
+  private func goOnWriting() -> Bool {
+    guard mayWrite, !heldBack.isEmpty else { return false }
+    let waiting = heldBack
+    heldBack = []
+    for client in waiting { clients[client]?.goOn() }
+    return true
   }
 
   func forget(_ client: UInt32) {
@@ -115,7 +132,7 @@ final class ClientLink {
     output = []
     partial.removeAll()
     let ended = clients
-    (clients, openingCount) = ([:], 0)
+    (clients, openingCount, heldBack) = ([:], 0, [])
     owner.noteLost(fault)
     for client in ended.values {
       if client.waitAgain() { owner.add(client) } else { client.lost(fault) }
@@ -163,8 +180,8 @@ extension ClientLink: LinkStreamUser {
   }
 
   func linkDrained() {
-    for client in clients.values { client.hasRoomAgain() }
     goOn()
+    _ = goOnWriting()
   }
 
   func linkFinished() { lost("the node stops") }

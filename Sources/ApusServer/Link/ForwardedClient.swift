@@ -47,6 +47,8 @@ final class ForwardedClient {
   private var waitingBytes = 0
   /// Bytes for the client that the node does not know to be passed on.
   private var passedBytes = 0
+  /// Whether it is in the link's queue of clients that wait for room.
+  private var isHeldBack = false
   private var isFinished = false
   private var isStopping = false
 
@@ -75,8 +77,15 @@ final class ForwardedClient {
 
   /// Whether more of the client may go to the node now.
   var hasRoom: Bool {
-    guard case .open(let link, _) = stage else { return false }
-    return waitingBytes < Limits.linkClientBytes && link.mayWrite
+    guard case .open(let link, let number) = stage, waitingBytes < Limits.linkClientBytes else {
+      return false
+    }
+    if link.mayWrite { return true }
+    if !isHeldBack {
+      isHeldBack = true
+      link.holdBack(number)
+    }
+    return false
   }
 
   func send(_ bytes: Span<UInt8>) {
@@ -163,7 +172,11 @@ final class ForwardedClient {
     }
   }
 
-  func hasRoomAgain() { user?.clientHasRoom() }
+  /// The link has room again.
+  func goOn() {
+    isHeldBack = false
+    user?.clientHasRoom()
+  }
 
   /// The link has ended, or no node had the client in time.
   func lost(_ fault: String) {

@@ -128,8 +128,8 @@ import Glibc
   package func shutdownWrite() { shutdown(descriptor, Int32(SHUT_WR)) }
 
   /// Limits how much the kernel accepts from the peer.
-  package func shrinkReceiveBuffer() {
-    var bytes: Int32 = 4096
+  package func shrinkReceiveBuffer(to byteCount: Int32 = 4096) {
+    var bytes = byteCount
     unsafe setsockopt(
       descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
   }
