@@ -10,7 +10,7 @@ import Testing
 
 /// A link with clients' connections, by hand. The clients have no sockets: the test is their node.
 @Suite("Connections of clients at another node")
-struct ClientLinkTests {
+final class ClientLinkTests {
   private let store = MemoryStore()
   private let service: TestService
   private let link: RawTLSClient
@@ -41,6 +41,9 @@ struct ClientLinkTests {
     let hello = try next()
     #expect(hello == Frame(client: 0, kind: 1, content: [0, 1]))
   }
+
+  /// The service need not wait for the clients' node when it stops.
+  deinit { link.reset() }
 
   // MARK: The link
 
