@@ -94,8 +94,9 @@ final class RelayBench {
   func accept(_ frame: [UInt8], _ identity: TLSIdentity? = nil) throws {
     let sender = try sender(confirms: true, identity)
     try sender.send(frame)
-    guard let packet = try sender.packet(), packet[1] == 0 else {
-      throw RawFault.unexpected("the frame was not accepted")
+    let packet = try sender.packet()
+    guard let packet, packet[1] == 0 else {
+      throw RawFault.unexpected("the frame was not accepted: \(packet ?? [])")
     }
   }
 

@@ -24,6 +24,13 @@ struct SpoolTests {
     return try #require(requests.first)
   }
 
+  /// A token that upstream takes: what it rejects at once may be reported before the frame is confirmed.
+  private func token(_ byte: UInt8) -> (bytes: [UInt8], text: String) {
+    let token = LegacyFrame.token(byte)
+    bench.script.answer(token.text, .respond(.init(status: 200, reason: "")))
+    return token
+  }
+
   // MARK: What goes upstream
 
   @Test("A notification of each command reaches the device")
@@ -44,7 +51,7 @@ struct SpoolTests {
 
   @Test("Commands become fields: type, priority, expiration, topic, and an id")
   func framed() throws {
-    let (bytes, text) = LegacyFrame.token(0xa1)
+    let (bytes, text) = token(0xa1)
     try bench.accept(LegacyFrame.framed(7, bytes, expiration: 4_102_444_800, priority: 5))
     let fields = try fields(request(text))
     #expect(fields["apns-push-type"] == "alert")
@@ -57,7 +64,7 @@ struct SpoolTests {
 
   @Test("Without an expiration none is sent, and 0 stays 0")
   func expiration() throws {
-    let (first, second) = (LegacyFrame.token(0xa2), LegacyFrame.token(0xa3))
+    let (first, second) = (token(0xa2), token(0xa3))
     try bench.accept(LegacyFrame.framed(1, first.bytes, expiration: nil))
     try bench.accept(LegacyFrame.enhanced(2, second.bytes, expiration: 0))
     #expect(try fields(request(first.text))["apns-expiration"] == nil)
@@ -72,7 +79,7 @@ struct SpoolTests {
       (#"{"mdm":"push magic"}"#, "mdm", "10"), (#"{"aps":{"badge":3}}"#, "alert", "10"),
     ])
   func type(payload: String, type: String, priority: String) throws {
-    let (bytes, text) = LegacyFrame.token(0xa4)
+    let (bytes, text) = token(0xa4)
     try bench.accept(LegacyFrame.enhanced(1, bytes, Array(payload.utf8)))
     let fields = try fields(request(text))
     #expect(fields["apns-push-type"] == type)
