@@ -18,19 +18,22 @@ struct GroupPushTests {
     _ = try fleet.waitForTokens()
     let socket = installation.directory.appending(path: "admin.sock").path
     var unfinished = 0
-    for (round, milliseconds) in [0, 2, 4, 8, 16].enumerated() {
+    // On a busy machine a kill may come when the job is over: then there are more.
+    for (round, milliseconds) in [0, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 0].enumerated() {
+      if round >= 5, unfinished > 0 { break }
       // The kill follows the response, before the job can be over.
       let push =
         #"{"all":true,"topic":"\#(Installation.topic)","payload":{"aps":{},"n":\#(round)}}"#
+      let process = try #require(installation.service).identifier
       let made = try Programs.json(
         Programs.run(
           URL(filePath: "/bin/sh"),
           [
             "-c",
             #"curl -s --unix-socket "$1" -H content-type:application/json -d "$2" "#
-              + #"http://localhost/v1/notifications; sleep "$3"; pkill -KILL -f "serve --data $4""#,
-            "sh", socket, push, "0.0\(milliseconds / 10)\(milliseconds % 10)",
-            installation.directory.path,
+              + #"http://localhost/v1/notifications; [ "$3" = 0 ] || sleep "0.0$3"; kill -KILL "$4""#,
+            "sh", socket, push,
+            milliseconds == 0 ? "0" : "\(milliseconds / 10)\(milliseconds % 10)", "\(process)",
           ]))
       let job = try #require(made["job"] as? String)
       installation.service?.stop(SIGKILL)
