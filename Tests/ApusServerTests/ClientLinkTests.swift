@@ -235,7 +235,7 @@ final class ClientLinkTests {
     #expect(try RawFeedbackTuple.list(received).count == 4000)
   }
 
-  @Test("If the link takes no more, its clients wait, and all get everything when it goes on")
+  @Test("While the link is full its clients wait, and then all of them get everything")
   func fullLink() throws {
     let (devices, pushes) = (60 as UInt8, 20)
     let pusher = try QuietPusher(service)

@@ -50,10 +50,7 @@ extension Connection {
   func beginLinked(_ first: Span<UInt8>) {
     goOnEstablished()
     receive(first)
-    let shutdown = context.shutdown
-    let isDraining =
-      listener.kind == .courier ? shutdown.isDrainingDevices : shutdown.isDraining
-    if isDraining, !isLeaving { drain() }
+    if context.shutdown.isDraining(listener.kind), !isLeaving { drain() }
     markDirty()
   }
 
@@ -124,7 +121,7 @@ extension Connection {
     begin(table.host?.resumeProtocol(state, of: self))
     receive(state.unread.span)
     receive(untrusted.takeWaiting().span)
-    if linked.isStopping || context.shutdown.isDrainingDevices { driver?.drain() }
+    if linked.isStopping || context.shutdown.isDraining(listener.kind) { driver?.drain() }
     if isPeerFinished { peerFinished() }
     markDirty()
   }

@@ -201,11 +201,8 @@ protocol ConnectionHost: AnyObject {
         acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
       insert(connection)
       connection.resume(handed)
-      let shutdown = context.shutdown
       // It was under way while this worker told its connections to end.
-      if handed.listener.kind == .courier ? shutdown.isDrainingDevices : shutdown.isDraining {
-        connection.drain()
-      }
+      if context.shutdown.isDraining(handed.listener.kind) { connection.drain() }
       connection.markDirty()
     } catch {
       context.gate.close(handed.peer, at: handed.listener, holder: handed.holder)

@@ -7,10 +7,7 @@ import ApusWire
 final class LinkedClient {
   private let link: LinkedClients
   private let number: UInt32
-  /// Bytes for the client that its node has not passed on.
-  private var waitingBytes = 0
-  /// Bytes from the client that its node does not know to be read.
-  private var readBytes = 0
+  private var window = ClientWindow()
   /// What came while the connection was not read.
   private var held: [UInt8] = []
   /// Whether it is in the link's queue of clients that wait for room.
@@ -22,9 +19,6 @@ final class LinkedClient {
   /// Whether its node stops.
   var isStopping = false
 
-  /// The most bytes of a frame; each side has room for one more than it has granted.
-  private static let frameBytes = 65_536
-
   init(_ link: LinkedClients, number: UInt32) {
     self.link = link
     self.number = number
@@ -32,8 +26,9 @@ final class LinkedClient {
 
   // MARK: To the client
 
+  /// Whether the client may get more now. If the link has no room, its connection is flushed when it has.
   var mayWrite: Bool {
-    guard waitingBytes < Limits.linkClientBytes else { return false }
+    guard window.hasRoom else { return false }
     if link.mayWrite { return true }
     if !isHeldBack {
       isHeldBack = true
@@ -46,15 +41,12 @@ final class LinkedClient {
   func goOn() { isHeldBack = false }
 
   func write(_ bytes: Span<UInt8>) {
-    waitingBytes += bytes.count
-    for start in stride(from: 0, to: bytes.count, by: Self.frameBytes) {
-      let end = min(start + Self.frameBytes, bytes.count)
-      link.send(.bytes, of: number, bytes.extracting(start..<end))
-    }
+    window.sent(bytes.count)
+    link.send(bytes: bytes, of: number)
   }
 
   /// The client's node has passed on so many bytes.
-  func granted(_ count: Int) { waitingBytes = max(0, waitingBytes - count) }
+  func granted(_ count: UInt32) { window.granted(count) }
 
   /// Nothing more follows for the client.
   func finish() {
@@ -76,7 +68,8 @@ final class LinkedClient {
   /// Keeps what is not to be read now. False if the client's node sends more than it may.
   func hold(_ bytes: Span<UInt8>) -> Bool {
     held.append(bytes)
-    return held.count <= Limits.linkClientBytes + Self.frameBytes
+    // One frame more than was granted may be under way.
+    return held.count <= Limits.linkClientBytes + ClientFrame.pieceBytes
   }
 
   func takeHeld() -> [UInt8] {
@@ -86,11 +79,6 @@ final class LinkedClient {
 
   /// So many bytes were read; the client's node learns it from time to time.
   func read(_ count: Int) {
-    readBytes += count
-    guard readBytes >= Limits.linkClientBytes / 4, !isEnded else { return }
-    var content: [UInt8] = []
-    content.append(bigEndian: UInt32(readBytes))
-    readBytes = 0
-    link.send(.credit, of: number, content.span)
+    if let credit = window.passed(count), !isEnded { link.send(credit: credit, of: number) }
   }
 }

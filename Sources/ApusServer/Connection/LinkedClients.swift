@@ -56,7 +56,7 @@ final class LinkedClients: ConnectionDriver {
     case .bytes: if !client.receive(linked, content) { fail("it sends more than it may") }
     case .credit:
       guard content.count == 4 else { return fail("a grant is malformed") }
-      linked.granted(Int(content.bigEndianUInt32(at: 0)))
+      linked.granted(content.bigEndianUInt32(at: 0))
       client.markDirty()
     case .finished: client.clientFinished(linked)
     case .stopping: client.clientStops(linked)
@@ -106,6 +106,18 @@ final class LinkedClients: ConnectionDriver {
   func send(_ kind: ClientFrame.Kind, of client: UInt32, _ content: Span<UInt8> = Span()) {
     guard !isOver else { return }
     ClientFrame.encode(kind, of: client, content, to: &output)
+    connection.markDirty()
+  }
+
+  func send(bytes: Span<UInt8>, of client: UInt32) {
+    guard !isOver else { return }
+    ClientFrame.encode(bytes: bytes, of: client, to: &output)
+    connection.markDirty()
+  }
+
+  func send(credit: UInt32, of client: UInt32) {
+    guard !isOver else { return }
+    ClientFrame.encode(credit: credit, of: client, to: &output)
     connection.markDirty()
   }
 

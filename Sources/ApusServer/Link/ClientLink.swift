@@ -96,6 +96,14 @@ final class ClientLink {
     ClientFrame.encode(kind, of: client, content, to: &output)
   }
 
+  func send(bytes: Span<UInt8>, of client: UInt32) {
+    if stream != nil { ClientFrame.encode(bytes: bytes, of: client, to: &output) }
+  }
+
+  func send(credit: UInt32, of client: UInt32) {
+    if stream != nil { ClientFrame.encode(credit: credit, of: client, to: &output) }
+  }
+
   /// Sends what the turn brought about.
   func endTurn() {
     while !output.isEmpty, let stream, stream.mayWrite {
@@ -107,7 +115,7 @@ final class ClientLink {
     if goOnWriting() { context.loop.perform {} }
   }
 
-  /// Tells those that wait for room. False if there is none, or nobody waits.
+  /// Tells the clients in the queue that there is room. False if there is no room, or no client in the queue.
   private func goOnWriting() -> Bool {
     guard mayWrite, !heldBack.isEmpty else { return false }
     let waiting = heldBack

@@ -43,16 +43,11 @@ final class ForwardedClient {
   private var stage = Stage.waiting
   /// The content of the frame that opens it.
   private var opening: [UInt8]
-  /// Bytes from the client that the node has not read.
-  private var waitingBytes = 0
-  /// Bytes for the client that the node does not know to be passed on.
-  private var passedBytes = 0
+  private var window = ClientWindow()
   /// Whether it is in the link's queue of clients that wait for room.
   private var isHeldBack = false
   private var isFinished = false
   private var isStopping = false
-
-  private static let frameBytes = 65_536
 
   /// - Parameters:
   ///   - description: Who the client is.
@@ -75,11 +70,9 @@ final class ForwardedClient {
 
   // MARK: From the client
 
-  /// Whether more of the client may go to the node now.
+  /// Whether more of the client may go to the node now. If the link has no room, the client is told when it has.
   var hasRoom: Bool {
-    guard case .open(let link, let number) = stage, waitingBytes < Limits.linkClientBytes else {
-      return false
-    }
+    guard case .open(let link, let number) = stage, window.hasRoom else { return false }
     if link.mayWrite { return true }
     if !isHeldBack {
       isHeldBack = true
@@ -90,11 +83,8 @@ final class ForwardedClient {
 
   func send(_ bytes: Span<UInt8>) {
     guard case .open(let link, let number) = stage, !isFinished else { return }
-    waitingBytes += bytes.count
-    for start in stride(from: 0, to: bytes.count, by: Self.frameBytes) {
-      let end = min(start + Self.frameBytes, bytes.count)
-      link.send(.bytes, of: number, bytes.extracting(start..<end))
-    }
+    window.sent(bytes.count)
+    link.send(bytes: bytes, of: number)
   }
 
   /// Nothing more comes of the client, or it has everything: see ``ClientFrame/Kind/finished``.
@@ -125,13 +115,10 @@ final class ForwardedClient {
 
   /// The client's connection has taken so many bytes.
   func passed(_ count: Int) {
-    passedBytes += count
-    guard passedBytes >= Limits.linkClientBytes / 4, case .open(let link, let number) = stage
-    else { return }
-    var content: [UInt8] = []
-    content.append(bigEndian: UInt32(passedBytes))
-    passedBytes = 0
-    link.send(.credit, of: number, content.span)
+    guard case .open(let link, let number) = stage, let credit = window.passed(count) else {
+      return
+    }
+    link.send(credit: credit, of: number)
   }
 
   // MARK: The link
@@ -164,7 +151,7 @@ final class ForwardedClient {
     case .opened: opened()
     case .bytes: user?.clientReceived(content)
     case .credit where content.count == 4:
-      waitingBytes = max(0, waitingBytes - Int(content.bigEndianUInt32(at: 0)))
+      window.granted(content.bigEndianUInt32(at: 0))
       user?.clientHasRoom()
     case .finished: user?.clientFinished()
     case .ended: lost("the node that serves has ended the connection")

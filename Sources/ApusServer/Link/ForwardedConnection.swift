@@ -8,7 +8,6 @@ import ApusWire
 ///
 /// It ends when either side does, or when the link is lost. The client connects again, as after any lost connection.
 final class ForwardedConnection: ConnectionDriver {
-  private let links: ClientLinks
   private var client: ForwardedClient?
   /// For the node that decides.
   private var toNode: [UInt8] = []
@@ -25,7 +24,6 @@ final class ForwardedConnection: ConnectionDriver {
   init(
     _ connection: Connection, _ links: ClientLinks, device: DeviceID? = nil, first: [UInt8] = []
   ) {
-    self.links = links
     super.init(connection)
     connection.schedule.deadlineSeconds = .max
     let client = ForwardedClient(

@@ -139,6 +139,11 @@ struct WorkerShutdown {
       range.upperBound)
   }
 
+  /// Whether connections of such a listener have been told to end.
+  func isDraining(_ kind: ListenerKind) -> Bool {
+    kind == .courier ? isDrainingDevices : isDraining
+  }
+
   mutating func beginWithProviders() { isDraining = true }
 
   /// The delay after which the device at a slot reconnects: a different one for each device, evenly spread.

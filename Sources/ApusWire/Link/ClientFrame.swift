@@ -40,6 +40,8 @@ package struct ClientFrame: Sendable, Equatable {
   }
 
   private static let headByteCount = 8
+  /// The most bytes of a client in a frame.
+  package static let pieceBytes = 65_536
   /// The description of a client has at most 65,538 bytes.
   private static let mostBytes = 131_072
 
@@ -51,6 +53,22 @@ package struct ClientFrame: Sendable, Equatable {
       frame.append(bigEndian: UInt32(kind.rawValue) << 24 | UInt32(content.count))
       frame.append(copying: content)
     }
+  }
+
+  /// Encodes what a client sends or gets, in as many frames as it takes.
+  package static func encode(
+    bytes: Span<UInt8>, of client: UInt32, to output: inout [UInt8]
+  ) {
+    for start in stride(from: 0, to: bytes.count, by: pieceBytes) {
+      let end = min(start + pieceBytes, bytes.count)
+      encode(.bytes, of: client, bytes.extracting(start..<end), to: &output)
+    }
+  }
+
+  package static func encode(credit: UInt32, of client: UInt32, to output: inout [UInt8]) {
+    var content: [UInt8] = []
+    content.append(bigEndian: credit)
+    encode(.credit, of: client, content.span, to: &output)
   }
 
   /// Reads the frame at `offset`, and moves behind it if it is complete.
