@@ -80,7 +80,8 @@ internal import CShims
     unsafe pump.pointee.input_count = input.count
   }
 
-  func dropInput() {
+  /// Gives up the rest of the input of a connection that ended while it was read.
+  package func dropInput() {
     unsafe pump.pointee.input = nil
     unsafe pump.pointee.input_count = 0
   }

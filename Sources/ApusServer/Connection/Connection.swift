@@ -113,6 +113,7 @@ final class Connection: SocketHandler {
       case .failed(let error): return failed(error)
       }
     }
+    buffers.dropInput()
     writeOutput()
   }
 

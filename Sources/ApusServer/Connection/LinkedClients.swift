@@ -148,6 +148,11 @@ final class LinkedClients: ConnectionDriver {
     isOver = true
     let ended = clients
     clients = [:]
-    for client in ended.values { client.abort() }
+    for client in ended.inOrder { client.abort() }
   }
+}
+
+extension Dictionary where Key == UInt32 {
+  /// By the numbers of the clients: a simulation must take the same course each time.
+  var inOrder: [Value] { sorted { $0.key < $1.key }.map(\.value) }
 }

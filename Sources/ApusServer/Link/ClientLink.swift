@@ -60,7 +60,7 @@ final class ClientLink {
 
   /// Gives those up that have waited for long enough.
   func giveUp(nowMilliseconds now: UInt64) {
-    let all = openingCount > 0 ? Array(clients.values) + waiting : Array(waiting)
+    let all = openingCount > 0 ? clients.inOrder + waiting : Array(waiting)
     waiting.removeAll { $0.giveUpMilliseconds <= now }
     for client in all where !client.isOpen && client.giveUpMilliseconds <= now {
       client.lost("the node that serves is not reached")
@@ -142,7 +142,7 @@ final class ClientLink {
     let ended = clients
     (clients, openingCount, heldBack) = ([:], 0, [])
     owner.noteLost(fault)
-    for client in ended.values {
+    for client in ended.inOrder {
       if client.waitAgain() { owner.add(client) } else { client.lost(fault) }
     }
   }

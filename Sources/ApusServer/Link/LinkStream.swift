@@ -122,6 +122,8 @@ final class LinkStream: SocketHandler, @unchecked Sendable {
         return lost(error.description)
       }
     }
+    // The user has ended it, or a write has failed.
+    buffers.dropInput()
   }
 
   private func peerFinished() {
