@@ -43,7 +43,9 @@ struct SharedEventsTests {
     let folder = directory.webhookFolder
     // The service makes it.
     let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
-    return try names.filter { $0.hasPrefix("events-") }.sorted().flatMap { name in
+    // A file that is being written has another name.
+    let files = names.filter { $0.hasPrefix("events-") && $0.hasSuffix(".jsonl") }
+    return try files.sorted().flatMap { name in
       try text("\(folder)/\(name)").split(separator: "\n").map { line in
         let number = line.dropFirst(#"{"id":"#.count).prefix { $0.isNumber }
         return (try #require(Int(number)), String(line))

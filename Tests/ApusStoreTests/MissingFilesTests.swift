@@ -267,4 +267,24 @@ struct MissingFilesTests {
     try FileManager.default.moveItem(atPath: away, toPath: scratch.path)
     try await awaitRecovery(of: store)
   }
+
+  @Test(
+    "A replacement without some of the files is not taken for damage of the store",
+    arguments: ["CURRENT", "FORMAT"])
+  func replacedByPart(missing: String) async throws {
+    let store = try openStore()
+    defer { store.close() }
+    #expect(await commit(store) { $0.put(.meta, [1], [1]) } == nil)
+    let (away, part) = (scratch.root + "/away", scratch.root + "/part")
+    try FileManager.default.copyItem(atPath: scratch.path, toPath: part)
+    try FileManager.default.removeItem(atPath: "\(part)/\(missing)")
+    try FileManager.default.moveItem(atPath: scratch.path, toPath: away)
+    try FileManager.default.moveItem(atPath: part, toPath: scratch.path)
+    #expect(try await failure(of: store) == .replaced(path: scratch.path))
+    try await Task.sleep(for: .milliseconds(50))
+    #expect(store.fault == .replaced(path: scratch.path))
+    try FileManager.default.removeItem(atPath: scratch.path)
+    try FileManager.default.moveItem(atPath: away, toPath: scratch.path)
+    try await awaitRecovery(of: store)
+  }
 }

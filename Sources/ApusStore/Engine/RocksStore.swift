@@ -196,9 +196,10 @@ private final class RocksCore: @unchecked Sendable {
   }
 
   private func open(creating: Bool) throws(StoreError) {
+    // Before its content: what a directory in place of the store lacks is no damage of the store.
+    if let lock { try directory.requireLocked(by: lock.descriptor) }
     let content = try directory.prepare(creating: creating)
     if lock == nil { lock = try StoreLock(directory) }
-    if let lock { try directory.requireLocked(by: lock.descriptor) }
     try check(content)
     // After the check, so that damage is found even if the store can only be read.
     try directory.requireWritable()

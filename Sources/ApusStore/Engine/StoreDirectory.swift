@@ -101,7 +101,9 @@ struct StoreDirectory {
     var (locked, found) = (stat(), stat())
     guard unsafe fstat(file, &locked) == 0 else { throw failure(errno, "looking at the lock") }
     guard unsafe stat("\(path)/\(Self.formatFile)", &found) == 0 else {
-      throw failure(errno, "looking for \(Self.formatFile)")
+      let error = errno
+      if error == ENOENT, unsafe access(path, F_OK) == 0 { throw .replaced(path: path) }
+      throw failure(error, "looking for \(Self.formatFile)")
     }
     if locked.st_dev != found.st_dev || locked.st_ino != found.st_ino {
       throw .replaced(path: path)
