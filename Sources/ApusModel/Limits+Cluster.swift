@@ -40,6 +40,12 @@ extension Limits {
   public static let linkRetryMilliseconds: UInt64 = 100
   /// Milliseconds within which another node must complete the handshake of a link.
   public static let linkHandshakeMilliseconds: UInt64 = 3000
+  /// Milliseconds for which a device's connection at an edge waits for the next node when the one before has stopped or
+  /// is no longer reached: a take-over may wait for a database that is away itself.
+  public static let linkResumeMilliseconds: UInt64 = 30_000
+  /// Clients of a link of which the other node is not known to have them, before more wait: it reads what it knows of
+  /// each device, and serves others meanwhile.
+  public static let linkOpeningsAtOnce = 256
   /// Bytes of one client that may be under way on a link in one direction, before more waits.
   public static let linkClientBytes = 65_536
   /// Milliseconds within which the node that decides must answer a request of another node's administration.

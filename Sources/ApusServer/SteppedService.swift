@@ -32,6 +32,7 @@ package final class SteppedService {
   ///   - renewsListedTokens: False breaks the rule that a dead token stays dead when a filter lists its app, likewise.
   ///   - sharesResends: False breaks the rule that every worker recognises a resend, likewise.
   ///   - routesAgain: False breaks the rule that what a link had without a verdict goes over the next one, likewise.
+  ///   - givesUnhandled: False breaks the rule that the next node gets what no node has dealt with, likewise.
   ///   - broadcastFault: Which rule of broadcasts is broken, likewise.
   package init(
     _ configuration: ServerConfiguration, listeners: [(ListenerConfiguration, TLSContext)],
@@ -41,7 +42,7 @@ package final class SteppedService {
     edgeContext: (@Sendable (NodeName) throws -> TLSContext)? = nil, seed: UInt64,
     sharesFeedbackLeases: Bool = true, findsDormant: Bool = true,
     recordsUnended: Bool = true, renewsListedTokens: Bool = true, sharesResends: Bool = true,
-    routesAgain: Bool = true, broadcastFault: BroadcastFault? = nil
+    routesAgain: Bool = true, givesUnhandled: Bool = true, broadcastFault: BroadcastFault? = nil
   ) throws {
     relay = configuration.relay
     relay?.trustReplaced(trust)
@@ -86,6 +87,7 @@ package final class SteppedService {
       worker.devices.shard.renewsListedTokens = renewsListedTokens
       worker.devices.subscriptions.fault = broadcastFault
       worker.router.routesAgain = routesAgain
+      worker.clientLinks?.givesUnhandled = givesUnhandled
     }
     self.workers = workers
     self.acceptors = acceptors
@@ -173,14 +175,23 @@ package final class SteppedService {
     everyone.reduce(0) { $0 + $1.context.ended[limit] }
   }
 
-  /// Whether everything that was decided is durable and said.
+  /// Whether everything that was decided is durable and said. At an edge, whether the node that decides has dealt with
+  /// everything that devices have sent.
   package var isQuiet: Bool {
-    everyone.allSatisfy { $0.devices.isQuiet && !$0.devices.hasWork }
+    everyone.allSatisfy {
+      $0.devices.isQuiet && !$0.devices.hasWork && $0.clientLinks?.isQuiet ?? true
+    }
   }
 
   /// Whether, besides, nothing that failed is to be tried again.
   package var isSettled: Bool {
-    isQuiet && everyone.allSatisfy { !$0.devices.shard.hasRetries && $0.devices.shard.doubt == nil }
+    isQuiet
+      && everyone.allSatisfy {
+        !$0.devices.shard.hasRetries && $0.devices.shard.doubt == nil
+          && $0.connections.awakeConnections.allSatisfy {
+            ($0.driver as? CourierConnection)?.earlyAnswers?.areNew != true
+          }
+      }
   }
 
   /// The largest of what has a limit.

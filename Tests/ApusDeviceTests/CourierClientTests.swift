@@ -429,9 +429,39 @@ struct CourierClientDuplicateTests {
     scripted.receive(
       FromService.notification(
         id: 11, sentMilliseconds: 1_700_000_009_000, flags: "07",
-        apnsID: "ffeeddccbbaa99887766554433221100"))
+        apnsID: Self.otherID))
     #expect(scripted.heard.filter { $0.hasPrefix("notification") }.count == 3)
   }
+
+  @Test("One that comes again under another id while it is open is acknowledged with the first")
+  func openCopy() {
+    var scripted = Scripted.connected()
+    scripted.acknowledges = false
+    scripted.receive(FromService.notification(id: 5, flags: "00"))
+    for id in [9, 12] as [UInt32] {
+      scripted.receive(
+        FromService.notification(id: id, sentMilliseconds: 1_700_000_009_000, flags: "04"))
+    }
+    #expect(scripted.heard.filter { $0.hasPrefix("notification") }.count == 1)
+    #expect(scripted.said.isEmpty)
+    scripted.client.acknowledge(5, to: &scripted.said)
+    #expect(
+      scripted.takeSaid()
+        == ["00000005", "00000009", "0000000c"].map { FromDevice.acknowledgement($0) }.joined())
+    // On the next connection it is none of those.
+    scripted.receive(FromService.notification(id: 6, flags: "00", apnsID: Self.otherID))
+    scripted.receive(
+      FromService.notification(
+        id: 13, sentMilliseconds: 1_700_000_009_000, flags: "04", apnsID: Self.otherID))
+    scripted.client.disconnected()
+    scripted.begin()
+    scripted.receive(FromService.accepted())
+    scripted.said = []
+    scripted.client.acknowledge(6, to: &scripted.said)
+    #expect(scripted.takeSaid() == FromDevice.acknowledgement("00000006"))
+  }
+
+  private static let otherID = "ffeeddccbbaa99887766554433221100"
 
   @Test("A window agrees with a plain list", arguments: 1...20)
   func windowAgainstList(seed: UInt64) {

@@ -21,10 +21,16 @@ final class ClientLinkTests {
     var content: [UInt8]
   }
 
-  private static let (open, bytes, credit, finished, stopping, ended):
+  private static let (open, bytes, credit, finished, stopping, ended, resume):
     (
-      UInt8, UInt8, UInt8, UInt8, UInt8, UInt8
-    ) = (2, 4, 5, 6, 7, 8)
+      UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8
+    ) = (2, 4, 5, 6, 7, 8, 12)
+  private static let (state, handled, released): (UInt8, UInt8, UInt8) = (9, 10, 11)
+
+  /// What the node has said of each client for the next node: the bytes of each part, by its number.
+  private var states: [UInt32: [UInt8: [UInt8]]] = [:]
+  /// How many bytes of each client it has dealt with.
+  private var handledBytes: [UInt32: Int] = [:]
 
   init() throws {
     let store = store
@@ -52,12 +58,23 @@ final class ClientLinkTests {
       [0, 0, 0, client, kind, 0, UInt8(content.count >> 8), UInt8(content.count & 0xff)] + content)
   }
 
+  /// The next frame but those that are meant for the next node.
   private func next() throws -> Frame? {
-    guard let head = try link.take(8) else { return nil }
-    let number = head[..<4].reduce(0) { $0 << 8 | UInt32($1) }
-    let count = head[5...].reduce(0) { $0 << 8 | Int($1) }
-    return Frame(
-      client: number, kind: head[4], content: count == 0 ? [] : try link.take(count) ?? [])
+    while let head = try link.take(8) {
+      let client = head[..<4].reduce(0) { $0 << 8 | UInt32($1) }
+      let count = Self.number(head[5...])
+      let content = count == 0 ? [] : try link.take(count) ?? []
+      switch head[4] {
+      case Self.state: states[client, default: [:]][content[0]] = Array(content[1...])
+      case Self.handled: handledBytes[client, default: 0] += Self.number(content[...])
+      default: return Frame(client: client, kind: head[4], content: content)
+      }
+    }
+    return nil
+  }
+
+  private static func number(_ bytes: ArraySlice<UInt8>) -> Int {
+    bytes.reduce(0) { $0 << 8 | Int($1) }
   }
 
   /// Frames until one of this kind, which comes last.
@@ -75,13 +92,18 @@ final class ClientLinkTests {
     _ client: UInt8, listener: UInt8, protocolName: String = "", certificate: [UInt8],
     first: [UInt8] = []
   ) throws {
+    try send(client, Self.open, Self.peer(listener, protocolName, certificate) + first)
+    guard listener != 2 else { return }
+    while let frame = try next(), frame != Frame(client: UInt32(client), kind: 3, content: []) {}
+  }
+
+  private static func peer(
+    _ listener: UInt8, _ protocolName: String, _ certificate: [UInt8]
+  ) -> [UInt8] {
     let name = Array(protocolName.utf8)
     let peer: [UInt8] =
       [listener, 0, 0, 4, 192, 0, 2, 9, 3, 0xe8, UInt8(name.count)] + name + certificate
-    try send(
-      client, Self.open, [UInt8(peer.count >> 8), UInt8(peer.count & 0xff)] + peer + first)
-    guard listener != 2 else { return }
-    while let frame = try next(), frame != Frame(client: UInt32(client), kind: 3, content: []) {}
+    return [UInt8(peer.count >> 8), UInt8(peer.count & 0xff)] + peer
   }
 
   // MARK: Devices
@@ -152,6 +174,94 @@ final class ClientLinkTests {
     #expect(try next() == Frame(client: 7, kind: Self.ended, content: []))
   }
 
+  // MARK: The next node
+
+  /// Goes on as `client` with a device that was another client.
+  private func resume(_ client: UInt8, _ state: [UInt8: [UInt8]]) throws {
+    var content = Self.peer(1, TestService.courierProtocol, [])
+    for (part, bytes) in state.sorted(by: { $0.key < $1.key }) {
+      content += [part, 0, UInt8(bytes.count >> 8), UInt8(bytes.count & 0xff)] + bytes
+    }
+    try send(client, Self.resume, content)
+  }
+
+  @Test("The next node goes on with a device, which learns nothing of it")
+  func resumed() throws {
+    let base = try connect(7, service.directory.device())
+    let token = try enable(7, base)
+    // The device saves battery from now on, and says that it speaks each ten minutes.
+    let sent = RawCourierFrame(0x14, (1, [2])).bytes + RawCourierFrame(0x0c, (5, [0, 10])).bytes
+    try send(7, Self.bytes, sent)
+    #expect(try next()?.content.first == 0x0d)
+    try send(7, Self.ended)
+    #expect(try next() == Frame(client: 7, kind: Self.ended, content: []))
+    let state = try #require(states[7])
+    #expect(state.keys.sorted() == [1, 2, 3])
+    // Power and silence: twice ten minutes, and one.
+    #expect(state[3] == [2, 0, 0, 0x04, 0xec])
+    try resume(8, state)
+    #expect(try next() == Frame(client: 8, kind: 3, content: []))
+    // Nothing waits for it.
+    #expect(try next()?.content.first == 0x0e)
+    let pusher = try QuietPusher(service)
+    _ = try pusher.client.request(pusher.headers(token), body: TestService.payload)
+    let push = try #require(try next())
+    #expect(push.client == 8 && push.content.first == 0x0a)
+    let acknowledgement = try acknowledgement(push.content, base)
+    try send(8, Self.bytes, acknowledgement)
+    try waitUntil("it to be counted") { service.service.counts()[.delivered] == 1 }
+    // Half a frame is not dealt with.
+    try send(8, Self.bytes, Array(RawCourierFrame(0x0c).bytes + [0x0c, 0]))
+    #expect(try next()?.content.first == 0x0d)
+    _ = try connect(9, service.directory.device())
+    #expect(handledBytes[8] == acknowledgement.count + RawCourierFrame(0x0c).bytes.count)
+  }
+
+  @Test("The node that stops releases devices, and takes no further one")
+  func released() throws {
+    let base = try connect(7, service.directory.device())
+    let token = try enable(7, base)
+    let pusher = try QuietPusher(service)
+    let stream = try pusher.client.request(
+      pusher.headers(token).setting("apns-expiration", "\(TestDirectory.nowSeconds + 3600)"),
+      body: TestService.payload)
+    let push = try #require(try next())
+    // It is stored.
+    #expect(try pusher.client.response(to: stream).status == 200)
+    let stop = StopThread(service)
+    #expect(try next() == Frame(client: 0, kind: Self.stopping, content: []))
+    // What is in flight may still be acknowledged.
+    #expect(try link.isQuiet())
+    try send(7, Self.bytes, acknowledgement(push.content, base))
+    #expect(try next() == Frame(client: 7, kind: Self.released, content: []))
+    try resume(8, #require(states[7]))
+    #expect(try next() == Frame(client: 8, kind: Self.released, content: []))
+    link.reset()
+    stop.join()
+  }
+
+  @Test("A device that has connected again since, or is not to be trusted any more, ends")
+  func notResumed() throws {
+    let device = try service.directory.device()
+    _ = try enable(1, connect(1, device))
+    let state = try #require(states[1])
+    // A goodbye, and no connect response, which it would take for another connection's.
+    try resume(2, state)
+    let goodbye = try frames(until: Self.finished).filter { $0.client == 2 }
+    #expect(goodbye.map(\.content.first) == [nil, 0x80, nil])
+    try send(1, Self.ended)
+    try waitUntil("it to be gone") { service.service.connectionCount() <= 1 }
+    try service.directory.revoke(device.identity)
+    service.service.reload()
+    try resume(3, state)
+    var last: [UInt8] = []
+    while let frame = try next(), frame != Frame(client: 3, kind: Self.finished, content: []) {
+      if frame.client == 3 { last = frame.content }
+    }
+    #expect(last.first == 0x80)
+    #expect(String(decoding: last, as: UTF8.self).contains("revoked"))
+  }
+
   @Test("Many clients share a link, and one that ends or makes no sense disturbs no other")
   func many() throws {
     let devices = try (1...5).map { _ in try service.directory.device() }
@@ -196,11 +306,13 @@ final class ClientLinkTests {
   @Test(
     "What makes no sense on the link ends it, and no other",
     arguments: [
-      // No kind 10; a description that is cut; one of a listener that there is not; a grant of three bytes; what only
-      // the other side says.
-      [0, 0, 0, 1, 10, 0, 0, 0], [0, 0, 0, 1, 2, 0, 0, 1, 0],
+      // No kind 13; a description that is cut; one of a listener that there is not; a grant of three bytes; what only
+      // the other side says; a state without an identity, and one that is cut.
+      [0, 0, 0, 1, 13, 0, 0, 0], [0, 0, 0, 1, 2, 0, 0, 1, 0],
       [0, 0, 0, 2, 2, 0, 0, 13, 0, 11, 9, 0, 0, 4, 127, 0, 0, 1, 0, 1, 0],
       [0, 0, 0, 1, 5, 0, 0, 3, 0, 0, 1], [0, 0, 0, 1, 1, 0, 0, 2, 0, 1],
+      [0, 0, 0, 2, 12, 0, 0, 17, 0, 11, 1, 0, 0, 4, 127, 0, 0, 1, 0, 1, 0, 2, 0, 0, 0],
+      [0, 0, 0, 2, 12, 0, 0, 17, 0, 11, 1, 0, 0, 4, 127, 0, 0, 1, 0, 1, 0, 1, 0, 0, 9],
     ] as [[UInt8]])
   func nonsense(_ bytes: [UInt8]) throws {
     let bystanders = try Bystanders(service)

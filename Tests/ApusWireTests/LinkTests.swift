@@ -90,9 +90,11 @@ struct LinkTests {
   @Test(
     "The kinds of frames have their numbers",
     arguments: zip(
-      1...8 as ClosedRange<UInt8>,
-      [.workers, .open, .opened, .bytes, .credit, .finished, .stopping, .ended]
-        as [ClientFrame.Kind]))
+      1...12 as ClosedRange<UInt8>,
+      [
+        .workers, .open, .opened, .bytes, .credit, .finished, .stopping, .ended, .state, .handled,
+        .released, .resume,
+      ] as [ClientFrame.Kind]))
   func kinds(_ number: UInt8, _ kind: ClientFrame.Kind) {
     let bytes: [UInt8] = [0, 0, 0, 1, number, 0, 0, 0]
     var offset = 0
@@ -102,12 +104,50 @@ struct LinkTests {
   @Test(
     "A frame of no kind, and one that is too long, are malformed before all of it is there",
     arguments: [
-      [0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 9, 0, 0, 0], [0, 0, 0, 1, 3, 2, 0, 1],
+      [0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 13, 0, 0, 0], [0, 0, 0, 1, 3, 2, 0, 1],
     ] as [[UInt8]])
   func malformedFrame(_ bytes: [UInt8]) {
     var offset = 0
     #expect(ClientFrame.next(bytes.span, at: &offset) == .malformed)
     #expect(offset == 0)
+  }
+
+  @Test("Numbers of bytes are granted, and said to be dealt with")
+  func byteCounts() {
+    var encoded: [UInt8] = []
+    ClientFrame.encode(.credit, 0x0102_0304, of: 7, to: &encoded)
+    ClientFrame.encode(.handled, 5, of: 8, to: &encoded)
+    #expect(
+      encoded == [0, 0, 0, 7, 5, 0, 0, 4, 1, 2, 3, 4] + [0, 0, 0, 8, 10, 0, 0, 4, 0, 0, 0, 5])
+  }
+
+  @Test("The state of a device has the last of each part")
+  func state() {
+    var state = ClientState()
+    #expect(!state.isComplete && state.place(of: .session) == nil)
+    for content in [[1, 10, 11], [3], [2, 20], [1, 12], [2], [77, 5]] as [[UInt8]] {
+      state.take(content.span)
+    }
+    #expect(state.isComplete)
+    let expected: [UInt8] = [3, 0, 0, 0] + [1, 0, 0, 1, 12] + [2, 0, 0, 0] + [77, 0, 0, 1, 5]
+    #expect(state.bytes == expected)
+    #expect(state.place(of: .session) == 4..<4)
+    #expect(state.place(of: .identity) == 8..<9)
+    #expect(ClientState(expected.span) == state)
+    // An empty content is none.
+    state.take(Span())
+    #expect(state.bytes == expected)
+  }
+
+  @Test("A state that is cut is malformed, and one that lacks a part is not complete")
+  func malformedState() {
+    let bytes: [UInt8] = [1, 0, 0, 1, 12] + [2, 0, 0, 2, 7, 8]
+    for count in 0...bytes.count {
+      let part = Array(bytes[..<count])
+      let state = ClientState(part.span)
+      #expect((state != nil) == [0, 5, 11].contains(count), "\(count) bytes")
+      #expect(state?.isComplete ?? false == (count == 11))
+    }
   }
 
   // MARK: Notifications

@@ -311,6 +311,22 @@ package struct DeviceSession {
     return delivery
   }
 
+  /// Whether the device has been sent it, and has not answered.
+  package func isInFlight(_ messageID: UInt32) -> Bool {
+    inFlight.contains { $0.notification.messageID == messageID }
+  }
+
+  /// Whether everything that the store has for the device is in the session.
+  package var holdsAllStored: Bool { phase == .serving && !needsDrain }
+
+  /// The device has it already. Nil if nothing with this id waits to be sent.
+  mutating func takeWaiting(_ messageID: UInt32) -> Delivery? {
+    let isMeant = { (delivery: Delivery) in delivery.notification.messageID == messageID }
+    let taken = ready.removeFirst(where: isMeant) ?? held.removeFirst(where: isMeant)
+    taken?.place = .none
+    return taken
+  }
+
   /// The device acknowledged `messageID`. Nil if the id is unknown or was acknowledged before.
   package mutating func acknowledge(
     _ messageID: UInt32, nowMilliseconds: UInt64

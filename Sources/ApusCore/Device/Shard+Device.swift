@@ -180,15 +180,30 @@ extension Shard {
     memory.give(notification.payload.count)
     let acceptedMilliseconds =
       status == 0 && !notification.isFromStorage ? notification.acceptedMilliseconds : nil
+    end(delivery, status: status)
+    // The connection that received the answer is looked at next. While sending is deferred, work may remain for it.
+    if device.session?.awaitsWindow == true { mark(dirty: device) }
+    return acceptedMilliseconds
+  }
+
+  /// The device answered for a notification that another node has sent, and that waits here to be sent. False if none
+  /// waits with this id.
+  package mutating func acknowledgeWaiting(
+    _ device: Device, messageID: UInt32, status: UInt8
+  ) -> Bool {
+    guard let delivery = device.session?.takeWaiting(messageID) else { return false }
+    end(delivery, status: status)
+    return true
+  }
+
+  private mutating func end(_ delivery: Delivery, status: UInt8) {
+    let notification = delivery.notification
     if status != 0 {
       ledger.record(.refusedByDevice, notification.facts, causeCode: status)
     } else {
       ledger.record(notification.isFromStorage ? .deliveredFromStorage : .delivered, notification)
     }
     forget(delivery)
-    // The connection that received the answer is looked at next. While sending is deferred, work may remain for it.
-    if device.session?.awaitsWindow == true { mark(dirty: device) }
-    return acceptedMilliseconds
   }
 
   /// Ends a notification in memory and in the store.

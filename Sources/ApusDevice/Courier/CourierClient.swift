@@ -107,6 +107,7 @@ package struct CourierClient: Sendable {
   package mutating func disconnected() {
     phase = .offline
     framer = CourierFramer()
+    window.connectionEnded()
     askedMilliseconds = nil
     answeredSilenceMilliseconds = nil
   }
@@ -188,10 +189,11 @@ package struct CourierClient: Sendable {
     _ messageID: UInt32, status: CourierAcknowledgement.Status = .taken,
     to output: inout [UInt8]
   ) {
-    window.handle(messageID)
+    let ids = window.handle(messageID)
     guard isConnected else { return }
-    CourierAcknowledgement(token: baseToken, messageID: messageID, status: status)
-      .encode(to: &output)
+    for id in ids {
+      CourierAcknowledgement(token: baseToken, messageID: id, status: status).encode(to: &output)
+    }
   }
 
   /// The notification could not be accepted: it is reported again when it arrives on a later connection.

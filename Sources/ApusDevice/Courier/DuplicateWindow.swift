@@ -27,6 +27,8 @@ package struct DuplicateWindow: Sendable {
   private var oldest = 0
   /// The greatest entry so far. Ids mostly grow, and a greater one needs no search.
   private var greatest: UInt64 = 0
+  /// Those that came again under another id on this connection while they were open.
+  private var copies = OpenCopies()
 
   private static let handled: UInt64 = 1
   private static let present: UInt64 = 2
@@ -40,7 +42,9 @@ package struct DuplicateWindow: Sendable {
     if notification.storage.contains(.mayBeRepeated), identity != 0,
       let index = identities.firstIndex(of: identity), entries[index] != 0
     {
-      return entries[index] & Self.handled == 0 ? .open : .handled
+      guard entries[index] & Self.handled == 0 else { return .handled }
+      copies.note(notification.messageID, of: UInt32(truncatingIfNeeded: entries[index] >> 32))
+      return .open
     }
     let (messageID, sentNanoseconds) = (notification.messageID, notification.sentNanoseconds)
     let milliseconds = (sentNanoseconds ?? 0) / 1_000_000 & 0x3fff_ffff
@@ -70,15 +74,23 @@ package struct DuplicateWindow: Sendable {
   }
 
   /// Records that the newest notification with this id was acknowledged.
-  package mutating func handle(_ messageID: UInt32) {
+  ///
+  /// - Returns: The ids to acknowledge: that one, and those under which it came again.
+  @discardableResult
+  package mutating func handle(_ messageID: UInt32) -> [UInt32] {
     if let index = index(of: messageID) { entries[index] |= Self.handled }
+    return copies.take(messageID)
   }
 
   /// Forgets the newest notification with this id: when it arrives again, it is new.
   package mutating func forget(_ messageID: UInt32) {
     // An empty slot equals no entry. `greatest` may stay: smaller entries are searched for, and not found.
     if let index = index(of: messageID) { entries[index] = 0 }
+    _ = copies.take(messageID)
   }
+
+  /// What was sent and not acknowledged will be sent again.
+  package mutating func connectionEnded() { copies = OpenCopies() }
 
   private func index(of messageID: UInt32) -> Int? {
     index { $0 != 0 && UInt32(truncatingIfNeeded: $0 >> 32) == messageID }

@@ -54,6 +54,17 @@ extension Connection {
     markDirty()
   }
 
+  /// Goes on with a device that another node served.
+  func resumeLinked(_ device: any HandedOverState) {
+    guard device.device.map(context.ownerIndex) == context.index else {
+      noteLinkFault("another worker owns the device", .error)
+      return close()
+    }
+    guard becomeTrustedAsDevice() else { return close() }
+    begin(table.host?.resumeProtocol(device, of: self))
+    markDirty()
+  }
+
   /// The client's node has sent what came from the client. False if that is more than it may.
   func receive(_ linked: LinkedClient, _ bytes: Span<UInt8>) -> Bool {
     guard isOpen else { return true }

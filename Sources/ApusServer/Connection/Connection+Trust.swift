@@ -32,11 +32,14 @@ extension Connection {
   }
 
   /// A device is known, and its connection goes on at the worker that owns it.
-  func leaveAsDevice() {
-    guard context.gate.trust(peer, at: listener, as: .device) else { return close() }
+  func leaveAsDevice() { if becomeTrustedAsDevice() { leave() } else { close() } }
+
+  /// False if the listener has no room for more devices.
+  func becomeTrustedAsDevice() -> Bool {
+    guard context.gate.trust(peer, at: listener, as: .device) else { return false }
     trust(.device)
     table.becameTrusted(self)
-    leave()
+    return true
   }
 
   /// The team of a connection whose certificate says all; nil if it names none.

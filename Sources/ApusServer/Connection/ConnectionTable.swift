@@ -30,6 +30,8 @@ protocol ConnectionHost: AnyObject {
   func resumeProtocol(
     _ state: any HandedOverState, of connection: Connection
   ) -> ConnectionDriver?
+  /// Reads what another node has said of a device; nil if it is malformed.
+  func readState(_ state: ClientState) -> (any HandedOverState)?
   /// Sends the connection to the worker that continues with it: the owner of its device, or the one that serves
   /// providers.
   func handOver(_ connection: HandedOverConnection)

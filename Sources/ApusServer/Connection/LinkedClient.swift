@@ -18,6 +18,8 @@ final class LinkedClient {
   var isFinishHeld = false
   /// Whether its node stops.
   var isStopping = false
+  /// Bytes that were read, and that the client's node does not know to be dealt with.
+  private var unhandledBytes = 0
 
   init(_ link: LinkedClients, number: UInt32) {
     self.link = link
@@ -55,10 +57,32 @@ final class LinkedClient {
     link.send(.finished, of: number)
   }
 
-  func end() {
+  func end() { end(.ended) }
+
+  /// This node stops: the next one goes on with the client.
+  func release() { end(.released) }
+
+  private func end(_ kind: ClientFrame.Kind) {
     guard !isEnded else { return }
     isEnded = true
-    link.forget(number)
+    link.forget(number, kind)
+  }
+
+  // MARK: For the next node
+
+  /// What the next node has to know, if it is to go on with the client.
+  func keep(_ part: ClientState.Part, _ bytes: Span<UInt8>) {
+    var content: [UInt8] = [part.rawValue]
+    content.append(bytes)
+    link.send(.state, of: number, content.span)
+  }
+
+  /// All that was read but the last `partialBytes` is dealt with, and answers were written.
+  func handled(exceptLast partialBytes: Int) {
+    let count = unhandledBytes - partialBytes
+    guard count > 0, !isEnded else { return }
+    unhandledBytes = partialBytes
+    link.send(.handled, UInt32(count), of: number)
   }
 
   // MARK: From the client
@@ -79,6 +103,7 @@ final class LinkedClient {
 
   /// So many bytes were read; the client's node learns it from time to time.
   func read(_ count: Int) {
-    if let credit = window.passed(count), !isEnded { link.send(credit: credit, of: number) }
+    unhandledBytes += count
+    if let credit = window.passed(count), !isEnded { link.send(.credit, credit, of: number) }
   }
 }

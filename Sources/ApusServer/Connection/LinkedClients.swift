@@ -50,7 +50,9 @@ final class LinkedClients: ConnectionDriver {
   }
 
   private func take(_ frame: ClientFrame, _ content: Span<UInt8>) {
-    if frame.kind == .open { return open(frame.client, content) }
+    if frame.kind == .open || frame.kind == .resume {
+      return open(frame.client, content, isResumed: frame.kind == .resume)
+    }
     guard let client = clients[frame.client], let linked = client.linked else { return }
     switch frame.kind {
     case .bytes: if !client.receive(linked, content) { fail("it sends more than it may") }
@@ -61,13 +63,23 @@ final class LinkedClients: ConnectionDriver {
     case .finished: client.clientFinished(linked)
     case .stopping: client.clientStops(linked)
     case .ended: client.clientEnded()
-    case .workers, .open, .opened: fail("a frame of kind \(frame.kind.rawValue) is unexpected")
+    case .workers, .open, .opened, .state, .handled, .released, .resume:
+      fail("a frame of kind \(frame.kind.rawValue) is unexpected")
     }
   }
 
-  private func open(_ number: UInt32, _ content: Span<UInt8>) {
+  private func open(_ number: UInt32, _ content: Span<UInt8>, isResumed: Bool) {
     guard let (peer, byteCount) = ForwardedPeer.read(content), clients[number] == nil else {
       return fail("the description of a client is malformed")
+    }
+    var resumed: (any HandedOverState)?
+    if isResumed {
+      guard peer.listener == .courier, let state = ClientState(content.extracting(byteCount...)),
+        let device = connection.table.host?.readState(state)
+      else { return fail("the state of a device is malformed") }
+      // It was under way when the edge learned that this node stops.
+      guard !context.shutdown.isDraining(.courier) else { return send(.released, of: number) }
+      resumed = device
     }
     guard let client = connection.table.stand(for: peer, LinkedClient(self, number: number)) else {
       connection.noteLinkFault(
@@ -76,7 +88,11 @@ final class LinkedClients: ConnectionDriver {
     }
     clients[number] = client
     send(.opened, of: number)
-    client.beginLinked(content.extracting(byteCount...))
+    if let resumed {
+      client.resumeLinked(resumed)
+    } else {
+      client.beginLinked(content.extracting(byteCount...))
+    }
   }
 
   private func fail(_ fault: String) {
@@ -115,9 +131,10 @@ final class LinkedClients: ConnectionDriver {
     connection.markDirty()
   }
 
-  func send(credit: UInt32, of client: UInt32) {
+  /// - Parameter kind: `credit` or `handled`.
+  func send(_ kind: ClientFrame.Kind, _ byteCount: UInt32, of client: UInt32) {
     guard !isOver else { return }
-    ClientFrame.encode(credit: credit, of: client, to: &output)
+    ClientFrame.encode(kind, byteCount, of: client, to: &output)
     connection.markDirty()
   }
 
@@ -132,11 +149,14 @@ final class LinkedClients: ConnectionDriver {
 
   // MARK: The end
 
-  /// The client's connection has ended.
-  func forget(_ client: UInt32) {
+  /// The client's connection has ended here, for good or for the next node (`released`).
+  func forget(_ client: UInt32, _ kind: ClientFrame.Kind) {
     guard clients.removeValue(forKey: client) != nil else { return }
-    send(.ended, of: client)
+    send(kind, of: client)
   }
+
+  /// The service shuts down, beginning with its devices: new clients are for the next node.
+  func beginDrain() { send(.stopping, of: 0) }
 
   /// The service shuts down: its clients are told by their protocols.
   override func drain() {

@@ -61,6 +61,11 @@ extension CourierConnection {
         looksForBroadcasts = false
         break
       }
+      if let answer = earlyAnswers?.take(due.sent.messageID) {
+        shard.subscriptions.acknowledge(
+          due.sent, slot: connection.slot, isDelivered: answer == .taken)
+        continue
+      }
       // What a device has acknowledged is written when its connection ends: after a kill it may come again.
       due.frame.append(
         to: &output, token: baseToken,

@@ -76,53 +76,78 @@ extension CourierConnection {
   }
 
   func begin(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
+    let joined: Device?
+    do throws(DeviceRefusal) { joined = try join(identity, mayTakeOver: true) } catch {
+      return refuse(error)
+    }
+    guard let key = joined?.key else { return }
+    // The token is a function of the device, so the right one is the only one: a client that presented another learns
+    // that it changed.
+    baseToken = context.sealer.seal(
+      TokenClaims(
+        device: key.id, topic: TopicKey(app: .base), environment: key.environment, generation: 0))
+    CourierConnectResponse(
+      status: .accepted, token: baseToken,
+      serverMilliseconds: UInt64(max(0, context.wallMilliseconds)), hint: hint
+    ).encode(to: &output)
+    stage = .awaitingFilter
+    keep(identity)
+    adviseRenewal()
+    context.log.lazily(.info, "device connected") {
+      context.fields(of: key.id) + [
+        .text("peer", connection.peer.description), .text("protocol", dialect.name.description),
+        .truth("resumed", connection.tls.isResumed),
+        .truth("token_changed", presentedToken != nil && presentedToken != baseToken),
+      ]
+    }
+  }
+
+  /// Makes the device known as connected here. Nil where the connection has ended instead.
+  func join(
+    _ identity: DeviceIdentity, mayTakeOver: Bool
+  ) throws(DeviceRefusal) -> Device? {
     let key = DeviceKey(id: identity.device, environment: connection.listener.environment)
-    do {
-      // The snapshot may have changed while the connection came over from another worker.
-      do throws(DeviceRefusal) { try identity.requireTrusted(context.trust) } catch {
-        return refuse(error)
-      }
-      certificate = identity.standing
-      presented = identity.presented
-      let previous = try shard.memory.recall(key)
-      if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
-      // A replaced key is not accepted: its owner restored a backup, or stole it. Until the new key was used, the old
-      // one is valid, since the device may not have received or saved the new one.
-      if previous.keyFingerprint != identity.keyFingerprint,
-        identity.issuedSeconds < previous.issuedSeconds
-      {
-        return refuse(.superseded(key.id))
-      }
-      if previous.session != nil, !takeOver(from: previous) { return }
-      let isFirst = previous.keyFingerprint.isEmpty
-      let device = try shard.connect(
+    // The snapshot may have changed while the connection came over from another worker.
+    try identity.requireTrusted(context.trust)
+    certificate = identity.standing
+    presented = identity.presented
+    let previous: Device
+    do throws(StoreError) { previous = try shard.memory.recall(key) } catch {
+      unreadable(key, error)
+      return nil
+    }
+    if previous.retiredMilliseconds != nil { throw .retired(key.id) }
+    // A replaced key is not accepted: its owner restored a backup, or stole it. Until the new key was used, the old one
+    // is valid, since the device may not have received or saved the new one.
+    if previous.keyFingerprint != identity.keyFingerprint,
+      identity.issuedSeconds < previous.issuedSeconds
+    {
+      throw .superseded(key.id)
+    }
+    if previous.session != nil, !makeWay(previous, mayTakeOver) { return nil }
+    let isFirst = previous.keyFingerprint.isEmpty
+    do throws(StoreError) {
+      device = try shard.connect(
         key, fingerprint: identity.keyFingerprint, issuedSeconds: identity.issuedSeconds,
         slot: connection.slot)
-      self.device = device
-      // The token is a function of the device, so the right one is the only one: a client that presented another
-      // learns that it changed.
-      baseToken = context.sealer.seal(
-        TokenClaims(
-          device: key.id, topic: TopicKey(app: .base), environment: key.environment,
-          generation: 0))
-      CourierConnectResponse(
-        status: .accepted, token: baseToken,
-        serverMilliseconds: UInt64(max(0, context.wallMilliseconds)), hint: hint
-      ).encode(to: &output)
-      stage = .awaitingFilter
-      adviseRenewal()
-      context.reportConnected(key, isFirst: isFirst)
-      context.log.lazily(.info, "device connected") {
-        context.fields(of: key.id) + [
-          .text("peer", connection.peer.description), .text("protocol", dialect.name.description),
-          .truth("resumed", connection.tls.isResumed),
-          .truth("token_changed", presentedToken != nil && presentedToken != baseToken),
-        ]
-      }
     } catch {
-      context.logUnreadable(.record, of: key.id, error)
-      end(reason: "the service cannot read its store")
+      unreadable(key, error)
+      return nil
     }
+    context.reportConnected(key, isFirst: isFirst)
+    return device
+  }
+
+  /// Ends the device's other connection, or this one.
+  private func makeWay(_ previous: Device, _ mayTakeOver: Bool) -> Bool {
+    if mayTakeOver { return takeOver(from: previous) }
+    end(reason: "the device reconnected")
+    return false
+  }
+
+  private func unreadable(_ key: DeviceKey, _ error: StoreError) {
+    context.logUnreadable(.record, of: key.id, error)
+    end(reason: "the service cannot read its store")
   }
 
   /// Where a device at an edge reaches this node; empty for others.

@@ -59,7 +59,13 @@ extension CourierConnection {
   func endIfDrained() {
     guard stopReason == .serviceStops, device?.inFlightCount ?? 0 == 0, sentBroadcasts.isEmpty
     else { return }
-    end(reason: StopReason.serviceStops.rawValue)
+    endStopped(.serviceStops)
+  }
+
+  /// Nothing is awaited of the device any more, or it had its time.
+  func endStopped(_ reason: StopReason) {
+    if reason == .serviceStops, release() { return }
+    end(reason: reason.rawValue)
   }
 
   /// A newer connection of the device took its place; its shard has moved on already or is about to.

@@ -9,11 +9,12 @@ import ApusWire
 extension CourierConnection {
   // MARK: Filter and tokens
 
-  func filter(_ filter: CourierFilter, _ device: Device) {
+  /// Returns whether the filter counts.
+  func filter(_ filter: CourierFilter, _ device: Device) -> Bool {
     // "Filter's token must be the connection's, else ignore and count."
     guard filter.token == nil || filter.token == baseToken else {
       skippedFrames += 1
-      return
+      return false
     }
     var lists: [TopicKey: TopicState] = [:]
     for list in CourierTopicList.allCases {
@@ -28,6 +29,7 @@ extension CourierConnection {
     looksForBroadcasts = true
     if stage == .awaitingFilter { takeUpSubscriptions(device) }
     if stage != .over { stage = .serving }
+    return true
   }
 
   private func takeUpSubscriptions(_ device: Device) {
@@ -71,7 +73,10 @@ extension CourierConnection {
     }
     if let minutes = keepAlive.intervalMinutes, minutes > 0 {
       // Twice the announced interval and a minute, and no longer than a day.
-      idleSeconds = min(UInt64(minutes) * 120 + 60, 86_400)
+      let seconds = min(UInt64(minutes) * 120 + 60, 86_400)
+      let isNew = seconds != idleSeconds
+      idleSeconds = seconds
+      if isNew { keepSession() }
     }
     CourierKeepAlive.encodeAnswer(to: &output)
     shard.keepAlive(device)

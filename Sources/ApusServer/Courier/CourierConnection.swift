@@ -71,6 +71,8 @@ final class CourierConnection: ConnectionDriver {
   var radioIsInUse = false
   /// Changes of subscriptions that wait for the store.
   var openChanges = 0
+  /// Nil unless another node has served the connection.
+  var earlyAnswers: EarlyAnswers?
 
   /// A keep-alive a second, and a burst of ten: clients send one each 5 seconds at the most.
   static let keepAliveLimit = RateLimit(capacity: 10, refill: 1)
@@ -82,9 +84,7 @@ final class CourierConnection: ConnectionDriver {
   init?(_ connection: Connection, _ shard: ShardDriver) {
     self.shard = shard
     lastFrameSeconds = connection.context.nowSeconds
-    guard let name = connection.tls.negotiatedProtocol,
-      let dialect = CourierALPN(Array(name.utf8).span)
-    else { return nil }
+    guard let dialect = connection.courierDialect else { return nil }
     self.dialect = dialect
     if dialect == .securityV2, connection.tls.peerCertificateDER == nil {
       connection.logLimited(.notice, .deviceWithoutCertificate) {
@@ -105,6 +105,16 @@ final class CourierConnection: ConnectionDriver {
     super.init(connection)
     begin(handed.identity, presentedToken: handed.presentedToken)
     connection.schedule.deadlineSeconds = lastFrameSeconds + UInt64(Limits.courierFilterSeconds)
+  }
+
+  /// Goes on with a connection that another node served.
+  init?(_ connection: Connection, _ shard: ShardDriver, resuming resumed: ResumedDevice) {
+    self.shard = shard
+    lastFrameSeconds = connection.context.nowSeconds
+    guard let dialect = connection.courierDialect else { return nil }
+    self.dialect = dialect
+    super.init(connection)
+    resume(resumed)
   }
 
   /// Goes on with a connection that was dormant.
@@ -136,6 +146,11 @@ final class CourierConnection: ConnectionDriver {
       lastFrameSeconds: lastFrameSeconds, idleSeconds: idleSeconds, skippedFrames: skippedFrames,
       authorityGeneration: authorityGeneration, baseToken: baseToken, certificate: certificate,
       presented: presented, issuing: issuing)
+  }
+
+  /// Whether everything the device has asked for is answered.
+  var isSettled: Bool {
+    stage == .serving && tokenAnswers.isEmpty && openChanges == 0 && issuing?.isAsked != true
   }
 
   /// Whether nothing is pending in the protocol.
@@ -190,10 +205,13 @@ final class CourierConnection: ConnectionDriver {
     }
     switch command {
     case .connect: refuseSecondConnect()
-    case .filter: try filter(CourierFilter(decoding: fields), device)
+    case .filter:
+      if filter(try CourierFilter(decoding: fields), device) {
+        connection.linked?.keep(.filter, fields)
+      }
     case .acknowledgement:
       let acknowledgement = try CourierAcknowledgement(decoding: fields)
-      if acknowledgeBroadcast(acknowledgement) { break }
+      if acknowledgeBroadcast(acknowledgement) || isEarly(acknowledgement, device) { break }
       shard.acknowledge(
         device, messageID: acknowledgement.messageID, status: acknowledgement.status.rawValue)
     case .keepAlive: try keepAlive(CourierKeepAlive(decoding: fields), device)
@@ -201,6 +219,7 @@ final class CourierConnection: ConnectionDriver {
     case .setState:
       shard.setPower(try CourierSetState(decoding: fields).state, device)
       looksForBroadcasts = true
+      keepSession()
     case .channel: subscribe(try CourierChannelRequest(decoding: fields), device)
     case .setActiveInterval: _ = try CourierSetActiveInterval(decoding: fields)
     case .flush: try CourierFlush(decoding: fields).encodeAnswer(to: &output)
@@ -225,6 +244,7 @@ final class CourierConnection: ConnectionDriver {
     let borrows = output.isEmpty
     if borrows { swap(&output, &context.frameScratch) }
     answerTokenRequests()
+    if let device { applyEarlyAnswers(device) }
     while connection.mayWrite, !shard.isGathering, stopReason != .serviceStops, let device,
       let delivery = shard.nextToSend(device)
     {
@@ -237,6 +257,9 @@ final class CourierConnection: ConnectionDriver {
     sendOutput()
     if borrows { swap(&output, &context.frameScratch) } else { output = [] }
     if let device { shard.continueDrain(device) }
+    if let linked = connection.linked, isSettled {
+      linked.handled(exceptLast: framer.partialBytes)
+    }
     setDeadline()
     return .none
   }
@@ -259,6 +282,10 @@ final class CourierConnection: ConnectionDriver {
 
   func encode(_ delivery: Delivery) {
     let notification = delivery.notification
+    if let answer = earlyAnswers?.take(notification.messageID), let device {
+      return shard.acknowledge(
+        device, messageID: notification.messageID, status: answer.rawValue)
+    }
     guard let topic = context.trust.directory.topicHash(of: notification.claims.topic) else {
       // The app was taken out of the directory. What waits for it ends here, as if the device had answered.
       if let device {
@@ -294,7 +321,7 @@ final class CourierConnection: ConnectionDriver {
     case .enrolling: enrolmentDeadlineReached()
     case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter in time")
     case .serving:
-      if let stopReason { return end(reason: stopReason.rawValue) }
+      if let stopReason { return endStopped(stopReason) }
       if let certificate, context.certificateSeconds > certificate.notAfter {
         return end(because: .expired)
       }

@@ -190,6 +190,10 @@ final class ShardDriver: @unchecked Sendable {
     context.latencies.delivery.add(milliseconds: context.wallMilliseconds - accepted)
   }
 
+  func acknowledgeWaiting(_ device: Device, messageID: UInt32, status: UInt8) -> Bool {
+    shard.acknowledgeWaiting(device, messageID: messageID, status: status)
+  }
+
   func setPower(_ power: PowerState, _ device: Device) {
     shard.setPower(power, device, loopMilliseconds: context.loop.nowMilliseconds)
   }

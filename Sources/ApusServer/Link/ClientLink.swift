@@ -12,6 +12,8 @@ final class ClientLink {
   private var stream: LinkStream?
   /// Whether the node has said how many workers it has.
   private var isReady = false
+  /// Whether the node stops, and takes no more clients.
+  private var isStopping = false
   private var waiting: ArraySlice<ForwardedClient> = []
   private var clients: [UInt32: ForwardedClient] = [:]
   /// How many of them the node is not known to have.
@@ -36,6 +38,9 @@ final class ClientLink {
   /// Whether clients wait.
   var isAwaited: Bool { !waiting.isEmpty || openingCount > 0 }
 
+  /// Whether its node has dealt with everything that clients have sent.
+  var isQuiet: Bool { !isAwaited && clients.values.allSatisfy(\.isQuiet) }
+
   func add(_ client: ForwardedClient) {
     waiting.append(client)
     goOn()
@@ -50,7 +55,9 @@ final class ClientLink {
   /// Opens the link if clients wait for one, or lets them go.
   func goOn() {
     if stream == nil { connect() }
-    while isReady, mayWrite, owner.edge.target != nil, let client = waiting.popFirst() {
+    while isReady, !isStopping, mayWrite, openingCount < Limits.linkOpeningsAtOnce,
+      owner.edge.target != nil, let client = waiting.popFirst()
+    {
       lastNumber += 1
       guard client.open(self, number: lastNumber) else { continue }
       clients[lastNumber] = client
@@ -101,7 +108,7 @@ final class ClientLink {
   }
 
   func send(credit: UInt32, of client: UInt32) {
-    if stream != nil { ClientFrame.encode(credit: credit, of: client, to: &output) }
+    if stream != nil { ClientFrame.encode(.credit, credit, of: client, to: &output) }
   }
 
   /// Sends what the turn brought about.
@@ -136,14 +143,22 @@ final class ClientLink {
   func lost(_ fault: String) {
     stream?.abort()
     stream = nil
-    isReady = false
+    (isReady, isStopping) = (false, false)
     output = []
     partial.removeAll()
     let ended = clients
-    (clients, openingCount, heldBack) = ([:], 0, [])
+    (clients, openingCount, heldBack, lastNumber) = ([:], 0, [], 0)
     owner.noteLost(fault)
-    for client in ended.inOrder {
-      if client.waitAgain() { owner.add(client) } else { client.lost(fault) }
+    for client in ended.inOrder { waitAgain(client, fault) }
+  }
+
+  /// Has a client of this link wait for another one, if it may.
+  private func waitAgain(_ client: ForwardedClient, _ fault: String) {
+    if !owner.givesUnhandled { client.forgetUnhandled() }
+    if client.waitAgain(untilMilliseconds: owner.resumeMilliseconds) {
+      owner.add(client)
+    } else {
+      client.lost(fault)
     }
   }
 }
@@ -164,6 +179,7 @@ extension ClientLink: LinkStreamUser {
         case .incomplete: return offset
         case .complete(let frame) where frame.kind == .workers:
           ready(bytes.extracting(frame.content))
+        case .complete(let frame) where frame.kind == .stopping: isStopping = true
         case .complete(let frame):
           take(frame, bytes.extracting(frame.content))
         case .malformed: lost("what the node sends is malformed")
@@ -175,8 +191,18 @@ extension ClientLink: LinkStreamUser {
 
   private func take(_ frame: ClientFrame, _ content: Span<UInt8>) {
     guard let client = clients[frame.client] else { return }
-    if frame.kind == .opened, client.isOpening { openingCount -= 1 }
+    if frame.kind == .released { return released(frame.client, client) }
+    let hasOpened = frame.kind == .opened && client.isOpening
     client.received(frame.kind, content)
+    guard hasOpened else { return }
+    openingCount -= 1
+    if !waiting.isEmpty { goOn() }
+  }
+
+  private func released(_ number: UInt32, _ client: ForwardedClient) {
+    clients[number] = nil
+    if client.isOpening { openingCount -= 1 }
+    waitAgain(client, "the node that serves stops")
   }
 
   private func ready(_ content: Span<UInt8>) {

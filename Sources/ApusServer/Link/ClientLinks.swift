@@ -11,6 +11,8 @@ final class ClientLinks {
   let edge: Edge
   /// How long the other machine may leave bytes unacknowledged before the link counts as lost.
   let silenceMilliseconds: UInt64
+  /// For simulations that are to notice: whether the next node gets what no node has dealt with.
+  var givesUnhandled = true
   private let context: WorkerContext
   private var links: [ClientLink] = []
   /// How many workers the node has; nil until it has said so.
@@ -32,7 +34,13 @@ final class ClientLinks {
     context.loop.nowMilliseconds + Limits.linkWaitMilliseconds
   }
 
+  /// When a device has waited for long enough that a node has had.
+  var resumeMilliseconds: UInt64 {
+    context.loop.nowMilliseconds + Limits.linkResumeMilliseconds
+  }
+
   func add(_ client: ForwardedClient) {
+    guard timer != nil else { return client.lost("this node stops") }
     link(for: client).add(client)
     goOnTicking()
   }
@@ -78,16 +86,19 @@ final class ClientLinks {
     }
   }
 
+  /// Whether a node has dealt with everything that clients have sent.
+  var isQuiet: Bool { links.allSatisfy(\.isQuiet) }
+
   /// Sends what the turn brought about.
   func endTurn() { for link in links { link.endTurn() } }
 
   func dismantle() {
+    timer = nil
     for link in links {
       _ = link.takeWaiting()
       link.lost("this node stops")
     }
     links = []
-    timer = nil
   }
 
   // MARK: Waiting

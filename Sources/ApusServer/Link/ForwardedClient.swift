@@ -3,6 +3,8 @@ import ApusWire
 
 /// Who passes on what a client of an edge says, and what it gets.
 protocol ForwardedClientUser: AnyObject {
+  /// Who the client is. Once a node has had it, its certificate is not needed any more.
+  var clientDescription: ForwardedPeer { get }
   /// The node that decides hears of the client.
   func clientOpened()
   /// What the node says: of each call, the client gets a TLS record of its own. In memory that the next call to TLS
@@ -12,7 +14,8 @@ protocol ForwardedClientUser: AnyObject {
   func clientHasRoom()
   /// The node has said all.
   func clientFinished()
-  /// The node was not reached in time, the link was lost, or the node has ended the connection. The last call.
+  /// No node was reached in time, the connection cannot go on where the link was lost, or the node has ended it. The
+  /// last call.
   func clientLost(_ fault: String)
 }
 
@@ -20,12 +23,16 @@ protocol ForwardedClientUser: AnyObject {
 ///
 /// ```
 /// waiting --a link is open--> opening --the node has it--> open --> ended
-///    ^                           |
-///    '------the link is lost-----'
+///    ^                           |                           |
+///    '------the link is lost-----'<------the link is lost----'
 /// ```
 ///
 /// While no node decides, and until a node has it, it waits, for `Limits.linkWaitMilliseconds`, as a push does:
-/// otherwise its handshake would have been in vain. Confined to its worker.
+/// otherwise its handshake would have been in vain.
+///
+/// A device whose node has stopped or is no longer reached keeps its connection, and the next node goes on with it: it
+/// gets what the node before has said of the device (`ClientState`), and then what the device has sent that no node
+/// has dealt with. A device need not learn that its node has changed. Confined to its worker.
 final class ForwardedClient {
   private enum Stage {
     case waiting
@@ -37,27 +44,31 @@ final class ForwardedClient {
   /// Whose owner's worker serves it; nil for any.
   let device: DeviceID?
   /// Until when it waits for a node.
-  let giveUpMilliseconds: UInt64
+  private(set) var giveUpMilliseconds: UInt64
   /// Weak, because the user owns this object.
   private weak var user: (any ForwardedClientUser)?
   private var stage = Stage.waiting
   /// The content of the frame that opens it.
   private var opening: [UInt8]
   private var window = ClientWindow()
+  /// What its nodes have said of a device.
+  private var state = ClientState()
+  /// What a device has sent that its node has not dealt with.
+  private var unhandled: [UInt8] = []
+  /// Whether what came last for the client may be continued.
+  private var endsInPiece = false
   /// Whether it is in the link's queue of clients that wait for room.
   private var isHeldBack = false
   private var isFinished = false
   private var isStopping = false
 
-  /// - Parameters:
-  ///   - description: Who the client is.
-  ///   - first: What it has sent already.
+  /// - Parameter first: What it has sent already.
   init(
-    _ description: ForwardedPeer, _ first: [UInt8] = [], device: DeviceID? = nil,
-    giveUpMilliseconds: UInt64, user: any ForwardedClientUser
+    _ user: any ForwardedClientUser, _ first: [UInt8] = [], device: DeviceID? = nil,
+    giveUpMilliseconds: UInt64
   ) {
     opening = []
-    description.encode(to: &opening)
+    user.clientDescription.encode(to: &opening)
     opening += first
     self.device = device
     self.giveUpMilliseconds = giveUpMilliseconds
@@ -67,6 +78,9 @@ final class ForwardedClient {
   var isWaiting: Bool { if case .waiting = stage { true } else { false } }
   var isOpening: Bool { if case .opening = stage { true } else { false } }
   var isOpen: Bool { if case .open = stage { true } else { false } }
+
+  /// Whether a node has dealt with everything that the client has sent.
+  var isQuiet: Bool { isOpen && unhandled.isEmpty }
 
   // MARK: From the client
 
@@ -83,6 +97,7 @@ final class ForwardedClient {
 
   func send(_ bytes: Span<UInt8>) {
     guard case .open(let link, let number) = stage, !isFinished else { return }
+    if device != nil { unhandled.append(bytes) }
     window.sent(bytes.count)
     link.send(bytes: bytes, of: number)
   }
@@ -128,13 +143,25 @@ final class ForwardedClient {
     guard isWaiting, user != nil else { return false }
     stage = .opening(link, number: number)
     let content = opening
-    link.send(.open, of: number, content.span)
+    link.send(state.isComplete ? .resume : .open, of: number, content.span)
     return true
   }
 
-  /// The link was lost. False unless it may wait for another one.
-  func waitAgain() -> Bool {
-    guard isOpening else { return false }
+  /// The link was lost, or its node stops. False unless the client may wait for another one.
+  ///
+  /// - Parameter limit: Until when a device waits whose node has had it.
+  func waitAgain(untilMilliseconds limit: UInt64) -> Bool {
+    switch stage {
+    case .opening: break
+    case .open:
+      guard let user, state.isComplete, !endsInPiece, !isFinished, !isStopping,
+        unhandled.count <= Limits.linkClientBytes
+      else { return false }
+      user.clientDescription.encode(to: &opening)
+      opening += state.bytes
+      (giveUpMilliseconds, window, isHeldBack) = (limit, ClientWindow(), false)
+    case .waiting, .ended: return false
+    }
     stage = .waiting
     return true
   }
@@ -143,19 +170,41 @@ final class ForwardedClient {
     guard case .opening(let link, let number) = stage else { return }
     stage = .open(link, number: number)
     opening = []
+    if !unhandled.isEmpty {
+      let bytes = unhandled
+      window.sent(bytes.count)
+      link.send(bytes: bytes.span, of: number)
+    }
     user?.clientOpened()
   }
+
+  func forgetUnhandled() { unhandled = [] }
+
+  private func handled(_ count: Int) {
+    if count < unhandled.count {
+      unhandled.removeFirst(count)
+    } else {
+      // A quiet device holds no memory for them.
+      unhandled.removeAll(keepingCapacity: unhandled.capacity <= Self.keptBytes)
+    }
+  }
+
+  private static let keptBytes = 128
 
   func received(_ kind: ClientFrame.Kind, _ content: Span<UInt8>) {
     switch kind {
     case .opened: opened()
-    case .bytes: user?.clientReceived(content)
+    case .bytes:
+      endsInPiece = content.count == ClientFrame.pieceBytes
+      user?.clientReceived(content)
+    case .state: state.take(content)
+    case .handled where content.count == 4: handled(Int(content.bigEndianUInt32(at: 0)))
     case .credit where content.count == 4:
       window.granted(content.bigEndianUInt32(at: 0))
       user?.clientHasRoom()
     case .finished: user?.clientFinished()
     case .ended: lost("the node that serves has ended the connection")
-    case .workers, .open, .stopping, .credit: break
+    case .workers, .open, .resume, .released, .stopping, .credit, .handled: break
     }
   }
 

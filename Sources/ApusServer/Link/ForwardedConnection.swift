@@ -6,7 +6,8 @@ import ApusWire
 
 /// A client's connection at an edge: what comes from the client goes to the node that decides, and back.
 ///
-/// It ends when either side does, or when the link is lost. The client connects again, as after any lost connection.
+/// It ends when either side does. When the link is lost, or the node stops, a device's connection goes on with the next
+/// node; others end, and their clients connect again, as after any lost connection.
 final class ForwardedConnection: ConnectionDriver {
   private var client: ForwardedClient?
   /// For the node that decides.
@@ -27,8 +28,7 @@ final class ForwardedConnection: ConnectionDriver {
     super.init(connection)
     connection.schedule.deadlineSeconds = .max
     let client = ForwardedClient(
-      connection.forwardedPeer, first, device: device,
-      giveUpMilliseconds: links.giveUpMilliseconds, user: self)
+      self, first, device: device, giveUpMilliseconds: links.giveUpMilliseconds)
     self.client = client
     connection.tls.forgetPeerCertificate()
     links.add(client)
@@ -127,6 +127,8 @@ final class ForwardedConnection: ConnectionDriver {
 }
 
 extension ForwardedConnection: ForwardedClientUser {
+  var clientDescription: ForwardedPeer { connection.forwardedPeer }
+
   func clientOpened() { connection.markDirty() }
 
   func clientReceived(_ bytes: Span<UInt8>) {

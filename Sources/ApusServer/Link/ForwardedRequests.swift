@@ -24,8 +24,7 @@ final class ForwardedRequests {
     self.connection = connection
     self.onAnswer = onAnswer
     guard links.edge.target != nil else { return nil }
-    let client = ForwardedClient(
-      connection.forwardedPeer, giveUpMilliseconds: links.giveUpMilliseconds, user: self)
+    let client = ForwardedClient(self, giveUpMilliseconds: links.giveUpMilliseconds)
     self.client = client
     links.add(client)
   }
@@ -81,6 +80,8 @@ final class ForwardedRequests {
 }
 
 extension ForwardedRequests: ForwardedClientUser {
+  var clientDescription: ForwardedPeer { connection.forwardedPeer }
+
   func clientOpened() { connection.markDirty() }
 
   func clientReceived(_ bytes: Span<UInt8>) {

@@ -3,6 +3,7 @@ import ApusHTTP2
 import ApusLoop
 import ApusModel
 import ApusTLS
+import ApusWire
 
 // What the worker's connections and devices ask of it.
 
@@ -60,10 +61,13 @@ extension Worker: ConnectionHost {
     case let provider as HandedOverProvider:
       HTTP2Provider(connection, providers, resuming: provider)
     case let device as HandedOverDevice: CourierConnection(connection, devices, resuming: device)
+    case let device as ResumedDevice: CourierConnection(connection, devices, resuming: device)
     case let handed as HandedOverLink: link(connection, handed.use, unread: [])
     default: preconditionFailure("a connection was handed over in a state of no protocol")
     }
   }
+
+  func readState(_ state: ClientState) -> (any HandedOverState)? { ResumedDevice(state) }
 
   func handOver(_ connection: HandedOverConnection) {
     let state = connection.state

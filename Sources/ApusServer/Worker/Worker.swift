@@ -317,6 +317,9 @@ import ApusTrust
     connections.listening.close { $0 == .courier }
     context.shutdown.beginWithDevices(
       count: devices.shard.sessions.connected * context.workerCount)
+    for connection in connections.awakeConnections {
+      (connection.driver as? LinkedClients)?.beginDrain()
+    }
     let awake = connections.awakeConnections.filter { $0.listener.kind == .courier }.map(\.slot)
     drains.append(DrainQueue(devices: awake + dormant.slots, of: connections))
   }

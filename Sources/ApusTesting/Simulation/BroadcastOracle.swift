@@ -174,6 +174,8 @@ final class BroadcastOracle {
     var isMarked: Bool?
     /// The number of the device's connection.
     var connection: Int
+    /// Whether it is at an edge, so that several nodes may have served it.
+    var isAtEdge: Bool
     /// When it was accepted.
     var connectedTime: UInt64
   }
@@ -227,7 +229,7 @@ final class BroadcastOracle {
     let fault: String? =
       if broadcast.expirationSeconds == 0 || channels[broadcast.channel].storage == .none {
         "although it was for one attempt"
-      } else if last.connection == arrival.connection {
+      } else if last.connection == arrival.connection, !arrival.isAtEdge {
         "on the same connection"
       } else if last.isSettled, last.mishaps == mishaps() {
         "although it was acknowledged"

@@ -131,10 +131,17 @@ final class DeliveryOracle {
     sent[serial].mayBeReplaced = true
   }
   func lost(_ serial: Int) { answer(serial, .unknown) }
-  /// A link between two nodes has ended. What has no answer is routed again.
+  /// A link between two nodes has ended. What has no answer is routed again, also if its sender has given it up
+  /// meanwhile.
   func linkEnded() {
-    for serial in sent.indices where sent[serial].standing == .waiting {
-      sent[serial].mayComeTwice = true
+    let recently = timeline.now - min(timeline.now, 60 * Timeline.second)
+    for serial in sent.indices {
+      switch sent[serial].standing {
+      case .waiting: sent[serial].mayComeTwice = true
+      case .unknown where sent[serial].answeredTime ?? 0 > recently:
+        sent[serial].mayComeTwice = true
+      case .unknown, .accepted, .refused: continue
+      }
     }
   }
   func named(_ serial: Int) { sent[serial].isNamed = true }

@@ -56,6 +56,7 @@ final class SimulatedCluster {
         protocols: [LinkTarget.applicationProtocol])
     }
     edge.routesAgain = world.options.canary != .losesLinkBatch
+    edge.givesUnhandled = world.options.canary != .losesUnhandled
     edge.onServe = { [unowned self, unowned edge] in tellLater(edge) }
     edge.onEnd = { [unowned self] in disturb(seconds: 10) }
     return edge
@@ -85,15 +86,24 @@ final class SimulatedCluster {
   private func connect(to address: SocketAddress, from host: SimulatedHost) -> any SimulatedEnd {
     endCount += 1
     let end = SimulatedNodeEnd(endCount, on: host)
-    end.onEnd = { [unowned world] in world.oracle.linkEnded() }
+    end.onEnd = { [unowned world, unowned host] in
+      world.oracle.linkEnded()
+      for device in world.devices where device.channel?.link?.host === host {
+        device.disturbed()
+      }
+    }
     end.connect(
       to: ServingPlace(world.server, generation: world.server.generation, of: address),
       listener: SimulationListener.index(.link, .production), over: world.network)
     return end
   }
 
-  /// Everyone learns where the service is, each in its own time.
-  func served() { for edge in edges { tellLater(edge) } }
+  /// Everyone learns where the service is, each in its own time. Devices at edges do not notice, but may get again what
+  /// the node before has had.
+  func served() {
+    for device in world.devices { device.disturbed() }
+    for edge in edges { tellLater(edge) }
+  }
 
   private func tellLater(_ edge: SimulatedServer) {
     world.timeline.after(random.between(1_000, 600_000)) { [weak self, weak edge] in

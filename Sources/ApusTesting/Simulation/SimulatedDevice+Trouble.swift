@@ -48,7 +48,8 @@ extension SimulatedDevice {
     world.timeline.after(wait) { [weak self] in self?.connect() }
   }
 
-  /// Tells the oracles once an acknowledgement on that connection is processed.
+  /// Tells the oracles once an acknowledgement on that connection is processed, if nothing has disturbed it since the
+  /// arrival: another node may have taken over, which has not sent the notification itself.
   func settle(_ serial: Int?, _ broadcast: Int?, on channel: ClientChannel) {
     guard serial != nil || broadcast != nil else { return }
     world.settle { [weak self, weak channel] in

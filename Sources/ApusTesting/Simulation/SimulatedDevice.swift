@@ -103,7 +103,7 @@ final class SimulatedDevice: ChannelOwner {
   }
 
   /// Whether what it gets was written at one node and passed on by another.
-  private var isAtEdge: Bool { channel?.link?.host !== world.server.host }
+  var isAtEdge: Bool { channel?.link?.host !== world.server.host }
 
   /// Whether the device has been connected, awake and acknowledging, with the app enabled, since then.
   func isAttentive(_ app: Int, since time: UInt64) -> Bool {
@@ -310,10 +310,10 @@ final class SimulatedDevice: ChannelOwner {
       }
       return neglected.append(messageID)
     }
-    let channel = channel
+    let (channel, steadySince) = (channel, steadySince)
     let wait = random.between(milliseconds / 2, milliseconds * 3 / 2) * 1000
     world.timeline.after(wait) { [weak self, weak channel] in
-      self?.acknowledge(messageID, channel)
+      self?.acknowledge(messageID, self?.steadySince == steadySince ? channel : nil)
     }
   }
 

@@ -60,6 +60,7 @@ final class SimulatedServer: SimulatedNode, @unchecked Sendable {
   var sharesResends = true
   var broadcastFault: BroadcastFault?
   var routesAgain = true
+  var givesUnhandled = true
   /// Whether its processes have a lease, which others wait for before they take over.
   var hasLease = false
   /// Makes the relay of each process, given its loop; nil for none.
@@ -149,7 +150,7 @@ final class SimulatedServer: SimulatedNode, @unchecked Sendable {
         sharesFeedbackLeases: sharesFeedbackLeases, findsDormant: findsDormant,
         recordsUnended: recordsUnended, renewsListedTokens: renewsListedTokens,
         sharesResends: sharesResends, routesAgain: routesAgain,
-        broadcastFault: broadcastFault)
+        givesUnhandled: givesUnhandled, broadcastFault: broadcastFault)
     } catch {
       return fail()
     }

@@ -121,7 +121,8 @@ final class SimulatedSubscriber {
         identity: BroadcastIdentity(
           messageID: notification.messageID, sentNanoseconds: notification.sentNanoseconds),
         isMarked: extensions ? notification.storage.contains(.mayBeRepeated) : nil,
-        connection: connectedTimes.count, connectedTime: connectedTimes.last ?? 0))
+        connection: connectedTimes.count, isAtEdge: device.isAtEdge,
+        connectedTime: connectedTimes.last ?? 0))
   }
 
   private func report(_ arrival: BroadcastOracle.Arrival) {

@@ -86,6 +86,8 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case hasTwoOwners = "has-two-owners"
   /// What a link had without a verdict when it ended is not sent again.
   case losesLinkBatch = "loses-link-batch"
+  /// What a device has said and no node has dealt with is not given to the next one.
+  case losesUnhandled = "loses-unhandled"
   /// A group of writes whose outcome is unknown counts as written.
   case believesUnknown = "believes-unknown"
   /// The totals of the spool are not written in one group in ten.
@@ -99,6 +101,7 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     case .acceptsFenced, .believesUnknown: .arrival
     case .losesLinkBatch: .promptness
     case .trustsMemory: .livingTokens
+    case .losesUnhandled: .protocols
     case .keepsRemoved: .uniqueness
     case .mixesDevices: .addressee
     case .hidesKept, .losesCounters: .counters
@@ -158,7 +161,7 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   var needsCluster: Bool {
     switch self {
     case .writesFenced, .acceptsFenced, .trustsMemory, .hasTwoOwners, .losesLinkBatch,
-      .believesUnknown:
+      .losesUnhandled, .believesUnknown:
       true
     default: false
     }

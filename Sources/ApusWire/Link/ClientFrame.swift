@@ -22,10 +22,19 @@ package struct ClientFrame: Sendable, Equatable {
     /// Nothing more comes. From the edge of a reader of feedback: it has everything.
     case finished = 6
     /// From the edge: it stops, and the client is to be told so in its protocol. What the client says meanwhile still
-    /// comes.
+    /// comes. From the node that serves, for client 0: it stops, and new clients are for the next node.
     case stopping = 7
     /// The connection has ended. The last frame for its number.
     case ended = 8
+    /// From the node that serves: a part of the ``ClientState``, its number first.
+    case state = 9
+    /// From the node that serves: so many bytes (4) of those that came of a device are dealt with, and what followed
+    /// from them was sent before.
+    case handled = 10
+    /// From the node that serves: it stops, and the next node goes on with the device. The last frame for its number.
+    case released = 11
+    /// From the edge, in place of `open`: a ``ForwardedPeer`` without a certificate, and the ``ClientState``.
+    case resume = 12
   }
 
   package let client: UInt32
@@ -65,10 +74,15 @@ package struct ClientFrame: Sendable, Equatable {
     }
   }
 
-  package static func encode(credit: UInt32, of client: UInt32, to output: inout [UInt8]) {
-    var content: [UInt8] = []
-    content.append(bigEndian: credit)
-    encode(.credit, of: client, content.span, to: &output)
+  /// Encodes a frame whose content is a number of bytes: `credit` or `handled`.
+  package static func encode(
+    _ kind: Kind, _ byteCount: UInt32, of client: UInt32, to output: inout [UInt8]
+  ) {
+    output.append(addingCapacity: headByteCount + 4) { frame in
+      frame.append(bigEndian: client)
+      frame.append(bigEndian: UInt32(kind.rawValue) << 24 | 4)
+      frame.append(bigEndian: byteCount)
+    }
   }
 
   /// Reads the frame at `offset`, and moves behind it if it is complete.
