@@ -52,6 +52,16 @@ class AccountTests(unittest.TestCase):
 
     # MARK: Twice
 
+    def test_what_came_may_come_again_on_a_connection_that_another_node_may_have_gone_on_with(self):
+        number = self.send()
+        self.account.interruptions.append(self.now - 10)
+        self.assertEqual(self.arrive(number, 7), [])
+        self.assertEqual(self.arrive(number, 7, 1), ["0 arrived twice on one connection as (7, 7)"])
+        self.account.interruptions.append(self.now + 1)
+        self.now += 5
+        self.assertEqual(self.arrive(number, 7, 1), [])
+        self.assertEqual(self.arrive(number, 7, 1), ["0 arrived twice on one connection as (7, 7)"])
+
     def test_what_an_edge_sends_again_has_the_same_id_and_says_so(self):
         number = self.send()
         self.assertEqual(self.arrive(number, 7), [])

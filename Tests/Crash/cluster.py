@@ -66,11 +66,19 @@ class Faults:
             "serving node frozen": self.freeze, "serving node drained": self.drain,
             "standby node killed": self.kill_standby, "primary lost": cluster.database.fail_over,
             "connections ended": self.end_connections, "database frozen": self.freeze_database}
-        if "link" in cluster.nodes[0].ports and network.can_cut:
+        self.has_links = "link" in cluster.nodes[0].ports
+        if self.has_links and network.can_cut:
             self.kinds["links cut"] = self.cut_links
 
+    def interrupt(self):
+        """Another node may go on with the connections of devices at edges from now on. Returns the time."""
+        begin = time.monotonic()
+        if self.has_links:
+            self.account.interruptions.append(begin)
+        return begin
+
     def kill(self, node):
-        begin, was_serving = time.monotonic(), node.state == "serving"
+        begin, was_serving = self.interrupt(), node.state == "serving"
         node.signal(signal.SIGKILL)
         if was_serving:
             self.account.losses.append((begin, time.monotonic()))
@@ -97,7 +105,7 @@ class Faults:
         node.start()
 
     def freeze(self):
-        node, begin = self.cluster.serving, time.monotonic()
+        node, begin = self.cluster.serving, self.interrupt()
         self.account.frozen.append((begin, math.inf))
         node.signal(signal.SIGSTOP)
         time.sleep(FROZEN)
@@ -109,6 +117,7 @@ class Faults:
     def drain(self):
         node = self.cluster.serving
         anywhere = self.chance.choice(self.cluster.nodes)
+        self.interrupt()
         anywhere.run("cluster", "drain", node.name)
         time.sleep(self.chance.uniform(0, 2))
         anywhere.run("cluster", "resume", node.name)
@@ -120,10 +129,9 @@ class Faults:
     def freeze_database(self):
         self.cluster.database.freeze(DATABASE_FROZEN)
 
-
     def cut_links(self):
         """Each node still has its lease: nobody takes over."""
-        port, begin = self.cluster.nodes[0].ports["link"], time.monotonic()
+        port, begin = self.cluster.nodes[0].ports["link"], self.interrupt()
         self.account.cuts.append((begin, math.inf))
         self.network.cut(port)
         time.sleep(LINKS_CUT)

@@ -19,6 +19,8 @@ import cluster_names
 UNACKNOWLEDGED_ENDS = 10
 # The flag of what a device may have under another message id.
 MAY_BE_REPEATED = 0x04
+# Seconds for which what a node has sent may be under way when the node is lost.
+UNDER_WAY = 2
 # What a node does in these seconds before it is lost may be missing in the ledger, and in this one after it: it is lost
 # a moment before or after that is noted here.
 LOST_BEFORE, LOST_AFTER = 2.5, 1.0
@@ -59,8 +61,8 @@ class Entry:
     taken: int = 0
     taken_time: float = math.inf
     declines: int = 0
-    #: The connection on which it came last, by message id and time of acceptance. All its deliveries have the same,
-    #: unless it was sent to the service again.
+    #: The connection on which it came last and when, by message id and time of acceptance. All its deliveries have the
+    #: same, unless it was sent to the service again.
     keys: dict = dataclasses.field(default_factory=dict)
     connection: int = -1
 
@@ -91,6 +93,8 @@ class Account:
         self.frozen, self.losses = [], []
         #: The same of times in which links were cut.
         self.cuts = []
+        #: When something began after which another node may have gone on with connections of devices at edges.
+        self.interruptions = []
         #: Whether nodes accept pushes for each other.
         self.has_links = False
         #: When each connection ended, and begin and end of those of each device.
@@ -163,7 +167,7 @@ class Account:
         key = message.message_id, message.sent_nanoseconds
         if entry.id not in (None, message.id):
             self.violate(f"{number} arrived with the id {message.id}: {entry}")
-        if entry.keys.get(key) == connection:
+        if self.is_on_one(connection, entry.keys.get(key)):
             self.violate(f"{number} arrived twice on one connection as {key}: {entry}")
         if entry.keys and key not in entry.keys:
             if not message.storage_flags & MAY_BE_REPEATED:
@@ -171,7 +175,13 @@ class Account:
             if not self.may_be_sent_again(entry):
                 self.violate(f"{number} arrived as {key} too, and no link had ended: {entry}")
         entry.id, entry.connection = message.id, connection
-        entry.keys[key] = connection
+        entry.keys[key] = connection, time.monotonic()
+
+    def is_on_one(self, connection, last):
+        """Whether one node has served the connection since something came on it, as far as that is known. What it had
+        sent may have been under way for a moment."""
+        return last is not None and last[0] == connection and not any(
+            begin > last[1] - UNDER_WAY for begin in self.interruptions)
 
     def may_be_sent_again(self, entry):
         """Whether the node that serves, or the link to it, was lost while the notification was with another node that

@@ -39,8 +39,8 @@ class Channels:
         self.account, self.random = account, random.Random(seed)
         self.is_ending = False
         self.ids, self.subscribers, self.broadcasts = [], {}, []
-        #: The newest that a device got on a connection, and the newest that it acknowledged.
-        self.newest, self.taken = collections.defaultdict(int), collections.defaultdict(lambda: -1)
+        #: The newest that a device got, on which connection and when, and the newest that it acknowledged.
+        self.newest, self.taken = {}, collections.defaultdict(lambda: -1)
         self.events = self.taken_count = self.repeated = 0
         #: What each channel waits for.
         self.waits = {}
@@ -130,8 +130,9 @@ class Channels:
             faults.append("and was refused")
         if broadcast.id not in (None, id):
             faults.append(f"as {id}")
-        if number <= self.newest.get((place, connection), -1) or number < self.taken[place]:
-            faults.append(f"after {self.newest.get((place, connection))}, and had taken {self.taken[place]}")
+        newest, since = self.newest.get(place, (-1, None))
+        if number < self.taken[place] or number <= newest and self.account.is_on_one(connection, since):
+            faults.append(f"after {newest}, and had taken {self.taken[place]}")
         if broadcast.seen[device] and not broadcast.is_stored:
             faults.append("again, and must not be stored")
         if faults:
@@ -139,7 +140,7 @@ class Channels:
         self.repeated += broadcast.seen[device] > 0
         broadcast.id = id
         broadcast.seen[device] += 1
-        self.newest[place, connection] = number
+        self.newest[place] = number, (connection, time.monotonic())
         taken = functools.partial(self.take, place, number)
         if is_taken:
             taken()

@@ -141,6 +141,7 @@ class Load:
         #: By topic: what comes to devices' own tokens.
         self.accounts = {one.topic: one for one in [account, self.jobs.account]}
         self.jobs.account.losses, self.jobs.account.frozen = account.losses, account.frozen
+        self.jobs.account.interruptions = account.interruptions
         self.devices = [Device(self, number, identity) for number, identity in enumerate(identities)]
         self.providers = [Provider(self) for _ in range(PROVIDERS)]
         self.relay = relay
