@@ -30,8 +30,9 @@ Rows about changes: three nodes, 5,000 connected devices spread over them, and a
 notifications of 400 bytes a second.
   join   a fourth node joins. `-seconds` is the time until it has answered a provider, commands included.
   drain  the node that serves is drained. `-seconds` is the time until another one serves, `-connected` until all
-         devices are connected again, because their connections end at all nodes, and `-cpu` what all nodes spend
-         meanwhile, for each device. `-attempts` and `-resumed` are as in storm.py.
+         devices are connected again, because their connections end at these two nodes, and `-cpu` what all nodes
+         spend meanwhile, for each device. `-kept` are devices that keep their connections. `-attempts` and `-resumed`
+         are as in storm.py, for the others.
 For both, `-errors` are notifications that were not accepted (goal: none), and `-request` is the p99 of the responses to
 the provider meanwhile, compared with undisturbed ones.
 """

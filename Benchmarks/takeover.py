@@ -1,6 +1,7 @@
 """What providers and devices notice when a node joins, or when another one takes over: rows of cluster.py."""
 
 import json
+import math
 import time
 
 from harness import LOAD_CPU, TOPIC, Process, check, say
@@ -12,6 +13,8 @@ NODES, NEW = 3, "new"
 RATE, BYTES = 500, 400
 # So many notifications are kept for a device that connects again, so that none replaces another one.
 KEPT = 64
+# Seconds without a further end of a connection, after which a change is over.
+SETTLED = 3
 # What the devices count, to find out how they connected again.
 COUNTS = ["disconnections", "handshakes", "resumed", "failures"]
 
@@ -82,11 +85,11 @@ class Moving:
         began, spent = time.monotonic(), cluster.cpu_seconds()
         successor = edge.command("cluster", "drain", serving.name)[0]["serving"]
         figures["seconds"] = time.monotonic() - began
-        provider.wait_until(lambda: self.are_connected_again(before), "connected devices", 180)
-        figures["connected"] = time.monotonic() - began
+        figures["connected"] = self.until_connected_again(provider, before) - began
         figures["cpu"] = (cluster.cpu_seconds() - spent) * 1e6 / self.devices
         made = {key: count - before[key] for key, count in cluster.told(*COUNTS).items()}
-        figures["attempts"] = (made["handshakes"] + made["failures"]) / self.devices
+        figures["kept"] = 100 * (1 - made["disconnections"] / self.devices)
+        figures["attempts"] = (made["handshakes"] + made["failures"]) / made["disconnections"]
         figures["resumed"] = 100 * made["resumed"] / made["handshakes"]
         time.sleep(1)
         figures["request"], figures["errors"] = self.ended(provider)
@@ -94,10 +97,22 @@ class Moving:
         cluster.until_serves(successor)
         return figures
 
-    def are_connected_again(self, before):
-        """Whether all connections have ended, and all devices are connected."""
-        said = self.cluster.told("disconnections", "connected")
-        return said["disconnections"] >= before["disconnections"] + self.devices and said["connected"] == self.devices
+    def until_connected_again(self, provider, before):
+        """Waits until connections have ended, all devices are connected, and no connection ends any more. Returns when
+        the last device connected."""
+        since, ended = math.inf, before["disconnections"]
+
+        def is_over():
+            nonlocal since, ended
+            said, now = self.cluster.told("disconnections", "connected"), time.monotonic()
+            if said["connected"] < self.devices or said["disconnections"] > ended:
+                since, ended = math.inf, said["disconnections"]
+            elif ended > before["disconnections"]:
+                since = min(since, now)
+            return now > since + SETTLED
+
+        provider.wait_until(is_over, "connected devices", 180)
+        return since
 
     def measure(self, name):
         slices = []
@@ -125,5 +140,6 @@ def add(results, name, slices, devices):
     if "connected" in slices:
         results += [Row(f"{name}-connected", "s", slices["connected"]),
                     Row(f"{name}-cpu", "us CPU/device", slices["cpu"]),
+                    Row(f"{name}-kept", "%", slices["kept"], better="higher"),
                     Row(f"{name}-attempts", "/device", slices["attempts"]),
                     Row(f"{name}-resumed", "%", slices["resumed"], better="higher")]
