@@ -117,6 +117,25 @@ struct NextNodeTests {
     #expect(first.linkCount == 1)
   }
 
+  @Test("But not if it has sent more than its edge keeps for the next node")
+  func tooMuch() throws {
+    let device = try connect()
+    let frame = RawCourierFrame(
+      0x14, [.init(1, [1]), .init(9, [UInt8](repeating: 0, count: 20_000))])
+    var count = 0
+    for _ in 0..<4 {
+      try device.send(frame)
+      while count < frame.bytes.count { count += try next(first).content.count }
+      count -= frame.bytes.count
+      // All is passed on, and nothing dealt with.
+      let credit = UInt16(frame.bytes.count)
+      first.send(self.frame(1, 5, [0, 0, UInt8(credit >> 8), UInt8(credit & 0xff)]))
+    }
+    first.cut()
+    try setTarget("b", second)
+    #expect(try device.nextFrame() == nil)
+  }
+
   @Test("But not in the middle of a message, or before the device has said what it wants")
   func ended() throws {
     let inside = try connect()

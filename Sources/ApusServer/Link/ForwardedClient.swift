@@ -53,8 +53,9 @@ final class ForwardedClient {
   private var window = ClientWindow()
   /// What its nodes have said of a device.
   private var state = ClientState()
-  /// What a device has sent that its node has not dealt with.
-  private var unhandled: [UInt8] = []
+  /// What a device has sent that its node has not dealt with. Nil for others, and after that has become too much: no
+  /// other node goes on with the connection.
+  private var unhandled: [UInt8]?
   /// Whether what came last for the client may be continued.
   private var endsInPiece = false
   /// Whether it is in the link's queue of clients that wait for room.
@@ -71,6 +72,7 @@ final class ForwardedClient {
     user.clientDescription.encode(to: &opening)
     opening += first
     self.device = device
+    unhandled = device == nil ? nil : []
     self.giveUpMilliseconds = giveUpMilliseconds
     self.user = user
   }
@@ -80,7 +82,7 @@ final class ForwardedClient {
   var isOpen: Bool { if case .open = stage { true } else { false } }
 
   /// Whether a node has dealt with everything that the client has sent.
-  var isQuiet: Bool { isOpen && unhandled.isEmpty }
+  var isQuiet: Bool { isOpen && unhandled?.isEmpty != false }
 
   // MARK: From the client
 
@@ -97,7 +99,8 @@ final class ForwardedClient {
 
   func send(_ bytes: Span<UInt8>) {
     guard case .open(let link, let number) = stage, !isFinished else { return }
-    if device != nil { unhandled.append(bytes) }
+    unhandled?.append(bytes)
+    if unhandled?.count ?? 0 > Limits.linkClientBytes { unhandled = nil }
     window.sent(bytes.count)
     link.send(bytes: bytes, of: number)
   }
@@ -154,8 +157,7 @@ final class ForwardedClient {
     switch stage {
     case .opening: break
     case .open:
-      guard let user, state.isComplete, !endsInPiece, !isFinished, !isStopping,
-        unhandled.count <= Limits.linkClientBytes
+      guard let user, unhandled != nil, state.isComplete, !endsInPiece, !isFinished, !isStopping
       else { return false }
       user.clientDescription.encode(to: &opening)
       opening += state.bytes
@@ -170,22 +172,22 @@ final class ForwardedClient {
     guard case .opening(let link, let number) = stage else { return }
     stage = .open(link, number: number)
     opening = []
-    if !unhandled.isEmpty {
-      let bytes = unhandled
+    if let bytes = unhandled, !bytes.isEmpty {
       window.sent(bytes.count)
       link.send(bytes: bytes.span, of: number)
     }
     user?.clientOpened()
   }
 
-  func forgetUnhandled() { unhandled = [] }
+  func forgetUnhandled() { unhandled = unhandled.map { _ in [] } }
 
   private func handled(_ count: Int) {
-    if count < unhandled.count {
-      unhandled.removeFirst(count)
+    guard let known = unhandled?.count else { return }
+    if count < known {
+      unhandled?.removeFirst(count)
     } else {
       // A quiet device holds no memory for them.
-      unhandled.removeAll(keepingCapacity: unhandled.capacity <= Self.keptBytes)
+      unhandled?.removeAll(keepingCapacity: known <= Self.keptBytes)
     }
   }
 
