@@ -189,10 +189,11 @@ package struct CourierClient: Sendable {
     _ messageID: UInt32, status: CourierAcknowledgement.Status = .taken,
     to output: inout [UInt8]
   ) {
-    let ids = window.handle(messageID)
-    guard isConnected else { return }
-    for id in ids {
+    window.handle(messageID)
+    var unanswered: UInt32? = messageID
+    while isConnected, let id = unanswered {
       CourierAcknowledgement(token: baseToken, messageID: id, status: status).encode(to: &output)
+      unanswered = window.takeCopy(of: messageID)
     }
   }
 

@@ -74,19 +74,18 @@ package struct DuplicateWindow: Sendable {
   }
 
   /// Records that the newest notification with this id was acknowledged.
-  ///
-  /// - Returns: The ids to acknowledge: that one, and those under which it came again.
-  @discardableResult
-  package mutating func handle(_ messageID: UInt32) -> [UInt32] {
+  package mutating func handle(_ messageID: UInt32) {
     if let index = index(of: messageID) { entries[index] |= Self.handled }
-    return copies.take(messageID)
   }
+
+  /// An id under which it came again on this connection, and which is to be acknowledged, too; nil if there is no more.
+  package mutating func takeCopy(of messageID: UInt32) -> UInt32? { copies.take(messageID) }
 
   /// Forgets the newest notification with this id: when it arrives again, it is new.
   package mutating func forget(_ messageID: UInt32) {
     // An empty slot equals no entry. `greatest` may stay: smaller entries are searched for, and not found.
     if let index = index(of: messageID) { entries[index] = 0 }
-    _ = copies.take(messageID)
+    while copies.take(messageID) != nil {}
   }
 
   /// What was sent and not acknowledged will be sent again.

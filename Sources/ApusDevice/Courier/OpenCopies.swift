@@ -12,11 +12,9 @@ struct OpenCopies: Sendable {
     copies.append((messageID, first))
   }
 
-  /// The message ids to acknowledge with `first`: its own, and those of the copies.
-  mutating func take(_ first: UInt32) -> [UInt32] {
-    guard !copies.isEmpty else { return [first] }
-    let ids = [first] + copies.filter { $0.first == first }.map(\.messageID)
-    copies.removeAll { $0.first == first }
-    return ids
+  /// The message id of a copy of `first`, which is forgotten; nil if there is none.
+  mutating func take(_ first: UInt32) -> UInt32? {
+    guard let place = copies.firstIndex(where: { $0.first == first }) else { return nil }
+    return copies.remove(at: place).messageID
   }
 }

@@ -54,8 +54,9 @@ extension ShardDriver {
     device.loadStored(found)
   }
 
-  /// Reads what a write that failed has left in the store, before anything else is written.
-  func settleDoubts() {
+  /// Reads what a write that failed has left in the store, before anything else is written. False while that cannot be
+  /// read: then nothing may be written.
+  func settleDoubts() -> Bool {
     while let doubt = shard.doubt {
       let place = MailboxKey(
         device: doubt.device.key.id, topic: doubt.slot.topic,
@@ -65,14 +66,14 @@ extension ShardDriver {
         let key = place.encoded()
         value = try context.store.get(.mailbox, key: key.span)
       } catch {
-        // Still away: what is about to be written is refused for the same reason.
-        return
+        return false
       }
       shard.settleDoubt(
         found: value.flatMap { value in
           try? StoredNotification(decoding: value.span).facts(in: value.span, at: place)
         })
     }
+    return true
   }
 
   // MARK: Writing

@@ -295,7 +295,7 @@ final class ShardDriver: @unchecked Sendable {
   }
 
   private func seal() {
-    settleDoubts()
+    let isDoubtful = !settleDoubts()
     var entries = freeEntryLists.popLast() ?? []
     let number = shard.sealGroup(
       into: &entries, nowMilliseconds: context.loop.nowMilliseconds, all: isStopping)
@@ -308,6 +308,11 @@ final class ShardDriver: @unchecked Sendable {
     writeLedger(entries)
     sealed.append((number, entries))
     let loop = context.loop
+    guard !isDoubtful else {
+      // The store may be back by now, and would take what contradicts what it has kept.
+      group = context.store.makeGroup()
+      return loop.perform { self.committed(.unavailable) }
+    }
     context.store.commit(renewing: &group) { [self] error in
       loop.perform { self.committed(error) }
     }

@@ -96,6 +96,9 @@ package final class MemoryStore: DurableStore {
     core.failNextCommits(count, with: error, isKept: isKept)
   }
 
+  /// Makes the next `count` reads fail, like those of a store that recovers.
+  package func failNextReads(_ count: Int) { core.failNextReads(count) }
+
   /// Holds submitted groups until `releaseCommits` or `close`, like a slow disk.
   package func holdCommits() { core.queue.hold() }
 
@@ -133,6 +136,7 @@ private final class MemoryCore: Sendable {
     var faults = 0
     var fault = StoreError.unavailable
     var keepsFailed = false
+    var readFaults = 0
     var isOpen = true
   }
 
@@ -158,6 +162,10 @@ private final class MemoryCore: Sendable {
   ) throws(StoreError) -> Result {
     try state.withLock { state throws(StoreError) in
       guard state.isOpen else { throw .closed }
+      guard state.readFaults == 0 else {
+        state.readFaults -= 1
+        throw .unavailable
+      }
       return body(state.tables[Int(family.rawValue)])
     }
   }
@@ -169,6 +177,8 @@ private final class MemoryCore: Sendable {
       $0.keepsFailed = isKept
     }
   }
+
+  func failNextReads(_ count: Int) { state.withLock { $0.readFaults = count } }
 
   func run() {
     queue.adopt()

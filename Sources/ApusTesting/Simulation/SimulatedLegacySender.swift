@@ -98,7 +98,9 @@ final class SimulatedLegacySender: LineUser {
   func lineLost(_ end: ClientChannel.End?) {
     let isClean =
       if case .closed? = end {
+        // What a link between nodes loses of a connection, an edge does not notice.
         world.server.state == .up && world.server.generation == generation
+          && (world.cluster == nil || world.wasUntroubled(since: openedTime, generation))
       } else {
         false
       }
