@@ -93,7 +93,9 @@ extension Simulation {
       trace("stall")
       let host = server.host
       host.stalledUntil = timeline.now + random.between(100_000, 20_000_000)
-      troubledUntil = max(troubledUntil, host.stalledUntil)
+      // Until it has renewed its lease, a node answers 503 where it would go by what it remembers.
+      let lapse = cluster == nil ? 0 : 2 * Timeline.second
+      troubledUntil = max(troubledUntil, host.stalledUntil + lapse)
       for device in devices { device.disturbed() }
     }
   }
