@@ -152,15 +152,20 @@ final class ClientLinkTests {
     ).bytes
   }
 
+  /// Pushes to the token what is to be stored. Returns its notification, and what waits for the response.
+  private func push(_ token: String, from pusher: QuietPusher) throws -> (Frame, UInt32) {
+    let stream = try pusher.client.request(
+      pusher.headers(token).setting("apns-expiration", "\(TestDirectory.nowSeconds + 3600)"),
+      body: TestService.payload)
+    return (try #require(try next()), stream)
+  }
+
   @Test("A device is connected, gets a push, and what it acknowledges while its node stops counts")
   func device() throws {
     let base = try connect(7, service.directory.device())
     let token = try enable(7, base)
     let pusher = try QuietPusher(service)
-    let stream = try pusher.client.request(
-      pusher.headers(token).setting("apns-expiration", "\(TestDirectory.nowSeconds + 3600)"),
-      body: TestService.payload)
-    let push = try #require(try next())
+    let (push, stream) = try push(token, from: pusher)
     #expect(push.client == 7 && push.content.first == 0x0a)
     // Its node stops: what is in flight may still be acknowledged, and then the device is told.
     try send(7, Self.stopping)
@@ -222,10 +227,7 @@ final class ClientLinkTests {
     let base = try connect(7, service.directory.device())
     let token = try enable(7, base)
     let pusher = try QuietPusher(service)
-    let stream = try pusher.client.request(
-      pusher.headers(token).setting("apns-expiration", "\(TestDirectory.nowSeconds + 3600)"),
-      body: TestService.payload)
-    let push = try #require(try next())
+    let (push, stream) = try push(token, from: pusher)
     // It is stored.
     #expect(try pusher.client.response(to: stream).status == 200)
     let stop = StopThread(service)

@@ -134,6 +134,10 @@ struct LinkTests {
     #expect(state.place(of: .session) == 4..<4)
     #expect(state.place(of: .identity) == 8..<9)
     #expect(ClientState(expected.span) == state)
+    // A part of a later version is replaced as well.
+    let later: [UInt8] = [77, 5]
+    state.take(later.span)
+    #expect(state.bytes == expected)
     // An empty content is none.
     state.take(Span())
     #expect(state.bytes == expected)

@@ -78,7 +78,8 @@ package struct DuplicateWindow: Sendable {
     if let index = index(of: messageID) { entries[index] |= Self.handled }
   }
 
-  /// An id under which it came again on this connection, and which is to be acknowledged, too; nil if there is no more.
+  /// Takes one of the ids under which the notification came again on this connection: it is to be acknowledged as well.
+  /// Nil if there is none left.
   package mutating func takeCopy(of messageID: UInt32) -> UInt32? { copies.take(messageID) }
 
   /// Forgets the newest notification with this id: when it arrives again, it is new.

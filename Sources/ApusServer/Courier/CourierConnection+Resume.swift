@@ -48,7 +48,10 @@ extension CourierConnection {
       idleSeconds = session.idleSeconds
       shard.setPower(session.power, device)
     }
-    do throws(CourierFault) { _ = filter(try resumed.filter(), device) } catch { fail(error) }
+    let fields = resumed.filterFields
+    do throws(CourierFault) { _ = filter(try CourierFilter(decoding: fields.span), device) } catch {
+      fail(error)
+    }
   }
 
   /// Whether a device answers for what only another node has sent.

@@ -155,10 +155,8 @@ final class CourierConnection: ConnectionDriver {
 
   /// Whether nothing is pending in the protocol.
   func isQuiet(atMilliseconds now: Int64) -> Bool {
-    stage == .serving && !isStopping && arrival == nil && framer.partialBytes == 0
-      && output.isEmpty && tokenAnswers.isEmpty && keepAlives.isFull(atMilliseconds: now)
-      && issuing?.isAsked != true && issuing?.held == nil
-      && sentBroadcasts.isEmpty && openChanges == 0
+    isSettled && !isStopping && arrival == nil && framer.partialBytes == 0 && output.isEmpty
+      && keepAlives.isFull(atMilliseconds: now) && issuing?.held == nil && sentBroadcasts.isEmpty
   }
 
   // MARK: Frames in

@@ -8,34 +8,25 @@ final class ResumedDevice: HandedOverState {
   let identity: DeviceIdentity
   /// The one that the device knows. The service may have a newer sealing key by now.
   let baseToken: DeviceToken
-  private let state: ClientState
+  /// Those of the device's last filter.
+  let filterFields: [UInt8]
+  /// What else the device has said of itself; nil if nothing.
+  let session: DeviceSessionState?
 
   var device: DeviceID? { identity.device }
   var unread: [UInt8] { [] }
 
   /// Nil if what the edge has sent is malformed.
   init?(_ state: ClientState) {
-    guard state.isComplete, let place = state.place(of: .identity) else { return nil }
-    let known = state.bytes
-    var reader = ByteReader(known.span.extracting(place))
+    guard let known = state.bytes(of: .identity), let fields = state.bytes(of: .filter) else {
+      return nil
+    }
+    var reader = ByteReader(known.span)
     guard let token = reader.take(DeviceToken.byteCount), let baseToken = DeviceToken(bytes: token),
       let identity = DeviceIdentity(&reader)
     else { return nil }
-    (self.identity, self.baseToken, self.state) = (identity, baseToken, state)
-  }
-
-  /// What the device's last filter was.
-  func filter() throws(CourierFault) -> CourierFilter {
-    guard let place = state.place(of: .filter) else { return CourierFilter(token: nil) }
-    let known = state.bytes
-    return try CourierFilter(decoding: known.span.extracting(place))
-  }
-
-  /// What else the device has said of itself; nil if nothing.
-  var session: DeviceSessionState? {
-    guard let place = state.place(of: .session) else { return nil }
-    let known = state.bytes
-    return DeviceSessionState(known.span.extracting(place))
+    (self.identity, self.baseToken, filterFields) = (identity, baseToken, fields)
+    session = state.bytes(of: .session).flatMap { DeviceSessionState($0.span) }
   }
 }
 

@@ -200,6 +200,7 @@ private final class RocksCore: @unchecked Sendable {
     if let lock { try directory.requireLocked(by: lock.descriptor) }
     let content = try directory.prepare(creating: creating)
     if lock == nil { lock = try StoreLock(directory) }
+    if let lock { try directory.requireLocked(by: lock.descriptor) }
     try check(content)
     // After the check, so that damage is found even if the store can only be read.
     try directory.requireWritable()

@@ -36,11 +36,16 @@ package struct ClientState: Sendable, Equatable {
   package var isComplete: Bool { place(of: .identity) != nil && place(of: .filter) != nil }
 
   /// Where the bytes of a part are; nil if nothing is known of it.
-  package func place(of part: Part) -> Range<Int>? {
+  package func place(of part: Part) -> Range<Int>? { place(of: part.rawValue) }
+
+  /// The bytes of a part; nil if nothing is known of it.
+  package func bytes(of part: Part) -> [UInt8]? { place(of: part).map { Array(bytes[$0]) } }
+
+  private func place(of number: UInt8) -> Range<Int>? {
     var start = 0
     while start < bytes.count {
       let end = end(ofPartAt: start)
-      if bytes[start] == part.rawValue { return start + Self.headByteCount..<end }
+      if bytes[start] == number { return start + Self.headByteCount..<end }
       start = end
     }
     return nil
@@ -49,7 +54,7 @@ package struct ClientState: Sendable, Equatable {
   /// Takes the content of a frame: the number of a part (1), and its bytes. They replace those known before.
   package mutating func take(_ content: Span<UInt8>) {
     guard content.count > 0 else { return }
-    if let part = Part(rawValue: content[0]), let old = place(of: part) {
+    if let old = place(of: content[0]) {
       bytes.removeSubrange(old.lowerBound - Self.headByteCount..<old.upperBound)
     }
     let count = content.count - 1
