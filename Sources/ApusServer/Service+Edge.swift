@@ -3,6 +3,7 @@ package import ApusCore
 import ApusDirectory
 import ApusLog
 package import ApusLoop
+import ApusModel
 
 /// Tells an edge which node decides, and asks that node. Usable on any thread.
 package struct EdgeLinks: DecidingNode {
@@ -45,6 +46,27 @@ extension EdgeLinks {
 }
 
 extension Service {
+  /// Goes on with the devices of the edge that this process was until now: they keep their connections. A few at a
+  /// time, because the service reads what it knows of each, and serves others meanwhile.
+  ///
+  /// - Returns: How many devices those are.
+  package func takeDevices(from edge: Service) -> Int {
+    var count = 0
+    for worker in edge.everyone {
+      while true {
+        let moved = worker.ask { $0.moveOutDevices(limit: Limits.linkOpeningsAtOnce) }
+        if moved.isEmpty { break }
+        count += moved.count
+        for device in moved {
+          let owner = workers[device.state?.device?.ownerIndex(of: workers.count) ?? 0]
+          owner.loop.perform { owner.connections.adopt(moved: device) }
+        }
+        for owner in workers { owner.ask { _ in } }
+      }
+    }
+    return count
+  }
+
   /// Nil unless the service is an edge.
   package var links: EdgeLinks? { EdgeLinks(workers) }
 

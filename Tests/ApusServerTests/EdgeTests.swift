@@ -188,6 +188,40 @@ struct EdgeTests {
     try expect(200, to: pushes)
   }
 
+  @Test("A node that takes over goes on with the devices of its own edge")
+  func ownDevices() throws {
+    let early = try service.courier(service.directory.device())
+    try early.send(ConnectedDevice.connectMessage())
+    #expect(try early.expect(0x08)[1] == [0])
+    // Nobody accepts there: the node before is lost.
+    let node = try #require(TestService.node)
+    service.service.setLinkTarget((node, .loopbackIPv4(port: 1)))
+    try waitUntil("the device to be gone there") { service.service.connectionCount() == 0 }
+    // What it sends meanwhile is not lost.
+    try device.client.send(RawCourierFrame(0x0c))
+    // It waits for the service of its own process, which answers pushes before it has the device. One that no node has
+    // had goes over a link.
+    let late = try service.courier(service.directory.device())
+    try late.send(ConnectedDevice.connectMessage())
+    service.service.surrender()
+    try setTarget(true)
+    #expect(try late.expect(0x08)[1] == [0])
+    try expect(200, to: try begin(1))
+    #expect(service.service.connectionCount() == 1)
+    #expect(service.service.takeDevices() == 1)
+    // What has come for it, and the answer.
+    let stored = try device.notification()
+    #expect(stored[7] == [Self.fromStorage | Self.isLast])
+    #expect(try device.client.expect(0x0d).fields.isEmpty)
+    try device.acknowledge(stored)
+    // One that has not said what it wants connects again.
+    #expect(try early.nextFrame() == nil)
+    let pushes = try begin(3)
+    #expect(try ids(3).count == 3)
+    try expect(200, to: pushes)
+    #expect(service.service.takeDevices() == 0)
+  }
+
   @Test("Requests about channels are answered by the node that decides, or with 503")
   func channels() throws {
     let provider = try service.provider(at: .channels)

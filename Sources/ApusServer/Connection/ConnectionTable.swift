@@ -133,7 +133,7 @@ protocol ConnectionHost: AnyObject {
   /// valid peer behind that address only needs to be faster than those that come after it.
   ///
   /// - Parameter newcomer: The connection, if it is in the table already.
-  private func makeRoom(
+  func makeRoom(
     for peer: SocketAddress, newcomer: Connection? = nil, _ count: () -> Bool
   ) -> Bool {
     if count() { return true }

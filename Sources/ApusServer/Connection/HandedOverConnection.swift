@@ -7,7 +7,7 @@ import ApusTLS
 ///
 /// Unchecked: the sender gives it up before the receiver has it, so no two threads ever hold it.
 struct HandedOverConnection: @unchecked Sendable {
-  let listener: ServiceListener
+  var listener: ServiceListener
   let descriptor: Int32
   let peer: SocketAddress
   /// Whom the gate counts it for.

@@ -14,10 +14,11 @@ final class ResumedDevice: HandedOverState {
   let session: DeviceSessionState?
 
   var device: DeviceID? { identity.device }
-  var unread: [UInt8] { [] }
+  /// What no node has dealt with; empty if the edge sends it behind this.
+  let unread: [UInt8]
 
   /// Nil if what the edge has sent is malformed.
-  init?(_ state: ClientState) {
+  init?(_ state: ClientState, unread: [UInt8] = []) {
     guard let known = state.bytes(of: .identity), let fields = state.bytes(of: .filter) else {
       return nil
     }
@@ -27,6 +28,7 @@ final class ResumedDevice: HandedOverState {
     else { return nil }
     (self.identity, self.baseToken, filterFields) = (identity, baseToken, fields)
     session = state.bytes(of: .session).flatMap { DeviceSessionState($0.span) }
+    self.unread = unread
   }
 }
 

@@ -58,6 +58,8 @@ final class ClientLink {
     while isReady, !isStopping, mayWrite, openingCount < Limits.linkOpeningsAtOnce,
       owner.edge.target != nil, let client = waiting.popFirst()
     {
+      // The service of this process goes on with it.
+      if owner.edge.isSurrendered, client.hasHadNode { continue }
       lastNumber += 1
       guard client.open(self, number: lastNumber) else { continue }
       clients[lastNumber] = client

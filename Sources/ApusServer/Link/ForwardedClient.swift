@@ -157,8 +157,7 @@ final class ForwardedClient {
     switch stage {
     case .opening: break
     case .open:
-      guard let user, unhandled != nil, state.isComplete, !endsInPiece, !isFinished, !isStopping
-      else { return false }
+      guard let user, mayGoOn else { return false }
       user.clientDescription.encode(to: &opening)
       opening += state.bytes
       (giveUpMilliseconds, window, isHeldBack) = (limit, ClientWindow(), false)
@@ -166,6 +165,22 @@ final class ForwardedClient {
     }
     stage = .waiting
     return true
+  }
+
+  /// Whether it is a device that a node has had, so that the next one goes on with it.
+  var hasHadNode: Bool { state.isComplete }
+
+  /// This node is the next one: gives up what it has to know, and what no node has dealt with. Nil unless it can go on
+  /// with the connection.
+  func takeState() -> (state: ClientState, unhandled: [UInt8])? {
+    guard mayGoOn, let unhandled else { return nil }
+    end()
+    return (state, unhandled)
+  }
+
+  /// Whether another node may go on with a device that a node has had.
+  private var mayGoOn: Bool {
+    unhandled != nil && state.isComplete && !endsInPiece && !isFinished && !isStopping
   }
 
   private func opened() {

@@ -99,6 +99,23 @@ final class ForwardedConnection: ConnectionDriver {
     connection.encrypt(bytes, count: bytes.count)
   }
 
+  /// This node serves from now on: gives the device's connection to its service. Nil unless that can go on with it.
+  ///
+  /// - Parameter resume: Makes the state for it of what is known, and of what no node has dealt with.
+  func moveOut(
+    _ resume: (ClientState, [UInt8]) -> (any HandedOverState)?
+  ) -> HandedOverConnection? {
+    guard connection.isOpen, !isOver, !isDraining, toClient.isEmpty, recordEnds.isEmpty,
+      let known = client?.takeState()
+    else { return nil }
+    client = nil
+    guard let state = resume(known.state, known.unhandled + toNode) else {
+      finish()
+      return nil
+    }
+    return connection.moveOut(state)
+  }
+
   // MARK: The end
 
   /// The service shuts down: the node that decides ends the connection, in its protocol's way.

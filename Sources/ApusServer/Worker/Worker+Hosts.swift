@@ -76,6 +76,19 @@ extension Worker: ConnectionHost {
     router.send(.adopt(connection), to: worker ?? context.servingIndex)
   }
 
+  /// At an edge whose node serves from now on: gives up to `limit` devices to its service.
+  func moveOutDevices(limit: Int) -> [HandedOverConnection] {
+    var moved: [HandedOverConnection] = []
+    for connection in connections.awakeConnections where moved.count < limit {
+      guard connection.listener.kind == .courier,
+        let driver = connection.driver as? ForwardedConnection,
+        let device = driver.moveOut({ ResumedDevice($0, unread: $1) })
+      else { continue }
+      moved.append(device)
+    }
+    return moved
+  }
+
   /// At an edge: another node decides, or none.
   func linkTargetChanged() {
     router.linkTargetChanged()

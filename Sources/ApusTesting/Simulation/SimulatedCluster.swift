@@ -140,9 +140,10 @@ final class SimulatedCluster {
     return place == edges.count ? world.server : edges[place]
   }
 
-  /// Whether nothing is on its way between nodes.
-  var isAtRest: Bool {
-    fenced.isEmpty
+  /// Whether nothing is on its way between nodes, or to the client of `link`: what the node before has sent, and the
+  /// one after it once more, may be under way at the same time.
+  func isAtRest(for link: SimulatedLink) -> Bool {
+    fenced.isEmpty && link.isPeerReading && link.toPeer.inFlightBytes == 0
       && edges.allSatisfy { $0.isServing && $0.service?.isQuiet == true }
       && world.network.betweenNodes.allSatisfy {
         !$0.isCut && $0.toService.inFlightBytes == 0 && $0.toService.unreadBytes == 0

@@ -17,7 +17,7 @@ extension Simulation {
         let isTakenIn =
           link.toService.inFlightBytes == 0 && link.toService.unreadBytes == 0
           && !link.toPeer.hasEnded && server.isServing && server.service?.isSettled == true
-          && cluster?.isAtRest ?? true
+          && cluster?.isAtRest(for: link) ?? true
         if isTakenIn { completion() } else if attempts > 1 { look(attempts - 1) }
       }
     }

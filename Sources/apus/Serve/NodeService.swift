@@ -171,6 +171,7 @@ final class NodeService {
     if let own = service.listeners.last(where: { $0.kind == .link })?.addresses.first {
       peers.serves(member.node, at: own.isAny ? .loopbackIPv4(port: own.port) : own)
     }
+    log(.notice, "devices kept", .number("devices", service.takeDevices(from: edge)))
     edge.stop { [manager] milliseconds in
       manager?.isAlive()
       if Service.takeStopSignal() {
