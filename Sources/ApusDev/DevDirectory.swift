@@ -27,9 +27,12 @@ struct DevDirectory {
     let now = EventLoop.wallClockMilliseconds() / 1000
     let rsaBits = configuration.usesRSA ? Self.rsaBits : nil
     if !data.isProvisioned {
+      // A directory that is kept may be one with legacy TLS in its next run.
+      let servesOldClients = configuration.allowsLegacyTLS || !isThrowAway
       _ = try data.initialize(
         names: configuration.certificateNames, topic: configuration.topics[0],
-        teamName: "Development", authorityRSABits: rsaBits, nowSeconds: now)
+        teamName: "Development", authorityRSABits: rsaBits, nowSeconds: now,
+        rsaKey: servesOldClients ? { try DataDirectory.makeRSAKey() } : nil)
     } else {
       try Self.prepare(data, configuration, now)
     }

@@ -47,10 +47,12 @@ extension DataDirectory {
   ///   - authorityName: The common name of a new service authority, at most 64 characters (RFC 5280, appendix A.1);
   ///     nil for the usual one.
   ///   - authorityRSABits: Size of the RSA key of new authorities; nil for ECDSA.
+  ///   - rsaKey: Makes the key of the server certificate for old clients, which takes a tenth of a second and more; nil
+  ///     for no such certificate.
   package func initialize(
     names: [String], topic: String, teamName: String, service: OutsideAuthority? = nil,
     devices: OutsideAuthority? = nil, authorityName: String? = nil, authorityRSABits: Int? = nil,
-    nowSeconds: Int64, rsaKey: () throws -> PrivateKey = makeRSAKey
+    nowSeconds: Int64, rsaKey: (() throws -> PrivateKey)? = makeRSAKey
   ) throws -> ProvisionedService {
     try Files.makeDirectory(path)
     return try changing {
@@ -106,15 +108,16 @@ extension DataDirectory {
 
   /// Issues an ECDSA certificate, and an RSA certificate for old clients that do not support ECDSA.
   ///
-  /// - Parameter chain: The certificates that lead to an authority known to clients, as PEM.
+  /// - Parameters:
+  ///   - chain: The certificates that lead to an authority known to clients, as PEM.
+  ///   - rsaKey: Makes the key of the second; nil for none.
   func issueServerCertificates(
     names: [String], by authority: CertificateAuthority, chain: String, nowSeconds: Int64,
-    rsaKey: () throws -> PrivateKey = makeRSAKey
+    rsaKey: (() throws -> PrivateKey)? = makeRSAKey
   ) throws {
-    for (files, key) in [
-      (serverFiles, try PrivateKey.generateP256()),
-      (serverRSAFiles, try rsaKey()),
-    ] {
+    var keys = [(serverFiles, try PrivateKey.generateP256())]
+    if let rsaKey { keys.append((serverRSAFiles, try rsaKey())) }
+    for (files, key) in keys {
       let certificate = try authority.issueServer(
         names: names, publicKey: key.publicKey,
         validity: Validity(now: nowSeconds, days: ValidityDays.server))

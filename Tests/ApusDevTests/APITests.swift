@@ -216,4 +216,14 @@ struct APITests {
     bench.stop()
     #expect(!FileManager.default.fileExists(atPath: path))
   }
+
+  @Test("A temporary directory has an RSA certificate only for old clients")
+  func certificateForOldClients() throws {
+    for isOld in [true, false] {
+      let bench = try Bench { $0.allowsLegacyTLS = isOld }
+      defer { bench.stop() }
+      let file = "\(bench.facts.dataDirectory)/server/server-rsa.crt"
+      #expect(FileManager.default.fileExists(atPath: file) == isOld)
+    }
+  }
 }
