@@ -19,12 +19,13 @@ mkdir -p "$work"
 # The package's own dependencies, without systemd. They rarely change, so the base is kept.
 depends=$(scripts/depends.sh "${packages[0]}" | sed 's/systemd,//')
 base=$work/base-$(sha256sum <<<"$depends" | head -c 12).tar
-if [ ! -s "$base" ]; then
-  rm -f "$work"/base-*.tar
+if [ ! -f "$base" ]; then
+  rm -rf "$work"/base-*.tar
   mmdebstrap --quiet --variant=essential --include="$depends,libpq5,ca-certificates,tzdata" \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/info/*' \
-    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' bookworm "$base.new"
-  mv "$base.new" "$base"
+    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+    bookworm "$work/unfinished.tar"
+  mv "$work/unfinished.tar" "$base"
 fi
 
 root=$work/root
