@@ -56,6 +56,8 @@ public enum Limits {
   /// Milliseconds that a shutdown waits for devices before it tells providers. Operators expect a restart to take
   /// seconds.
   public static let deviceDrainMilliseconds: Int64 = 1500
+  /// Milliseconds after the signal that stops the service in which further ones count as the same.
+  public static let repeatedSignalMilliseconds: UInt64 = 500
   /// Seconds in which a device may acknowledge what was sent to it before the shutdown.
   public static let drainAcknowledgeSeconds: UInt64 = 1
   /// Devices that each worker tells of the shutdown per millisecond: each costs some ten microseconds, and providers

@@ -2,6 +2,7 @@ import ApusAdmin
 import ApusDirectory
 import ApusLog
 package import ApusLoop
+import ApusModel
 import Glibc
 
 // What the signals of an operator or a service manager do.
@@ -34,7 +35,8 @@ extension Service {
         manager?.ready(status)
       case SIGTERM, SIGINT:
         manager?.stopping()
-        return stop { isInterrupted(milliseconds: $0) }
+        let begin = EventLoop.monotonicMilliseconds()
+        return stop { isInterrupted(milliseconds: $0, sinceMilliseconds: begin) }
       default: break
       }
       tickets.rotateIfDue()
@@ -47,13 +49,18 @@ extension Service {
     return "serving on \(count) \(count == 1 ? "address" : "addresses")"
   }
 
-  /// Whether another SIGTERM or SIGINT came in that time: then the operator does not want to wait.
-  private func isInterrupted(milliseconds: Int64) -> Bool {
+  /// Whether another SIGTERM or SIGINT came in that time: then the operator does not want to wait. One that comes at
+  /// once is the first one again: a terminal and a launcher such as timeout(1) both send theirs.
+  ///
+  /// - Parameter begin: When the first one came.
+  private func isInterrupted(milliseconds: Int64, sinceMilliseconds begin: UInt64) -> Bool {
     var set = sigset_t()
     Self.fill(&set)
     var wait = timespec(tv_sec: 0, tv_nsec: Int(milliseconds) * 1_000_000)
     let signal = unsafe sigtimedwait(&set, nil, &wait)
-    guard signal == SIGTERM || signal == SIGINT else { return false }
+    guard signal == SIGTERM || signal == SIGINT,
+      EventLoop.monotonicMilliseconds() >= begin + Limits.repeatedSignalMilliseconds
+    else { return false }
     log(.warning, "shutting down at once", .text("reason", "a second signal"))
     // What is left closes the store. A third signal does not wait even for that: what was accepted is durable.
     unsafe sigdelset(&set, SIGHUP)

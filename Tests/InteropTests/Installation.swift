@@ -137,7 +137,7 @@ final class Installation {
     (gatewayPort, feedbackPort) = (other.gatewayPort, other.feedbackPort)
   }
 
-  private static func port(_ addresses: Any?) throws -> Int {
+  static func port(_ addresses: Any?) throws -> Int {
     guard let first = (addresses as? [String])?.first,
       let port = first.split(separator: ":").last.flatMap({ Int($0) })
     else { throw Trouble("no port in \(String(describing: addresses))") }
