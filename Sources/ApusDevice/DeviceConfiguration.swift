@@ -11,8 +11,9 @@ public struct DeviceConfiguration: Sendable {
   public var alternatives: [DeviceAddress]
   /// The name that the service's certificate must contain, at all addresses; nil: the host of each.
   public var serverName: String?
-  /// The certificates of the authorities that may issue the service's certificate, as PEM.
-  public var authorityPEM: String
+  /// The certificates of the authorities that may issue the service's certificate, as PEM; nil for the authorities of
+  /// the operating system.
+  public var authorityPEM: String?
   /// The device's own certificate as PEM, followed by the certificates up to its authority.
   public var certificatePEM: String
   /// The certificate's private key as PEM, not encrypted.
@@ -37,7 +38,7 @@ public struct DeviceConfiguration: Sendable {
   public var keepIdentity: (@Sendable (DeviceIdentity) throws -> Void)?
 
   public init(
-    host: String, port: UInt16 = 5223, authorityPEM: String, certificatePEM: String,
+    host: String, port: UInt16 = 5223, authorityPEM: String?, certificatePEM: String,
     keyPEM: String, topics: DeviceTopics
   ) {
     self.host = host

@@ -6,8 +6,11 @@ package enum FeedbackOptions {
     help: "The service's feedback listener.")
   package static let authority = Option(
     "--authority", .file, in: [Verb.feedback], group: .connection,
-    scope: .named("feedback-authority"), note: "authority/service.crt in the data directory",
-    help: "The certificate of the authority that signed the service's.")
+    scope: .named("feedback-authority"),
+    note: "authority/service.crt in the data directory; the system's for --server-certificate",
+    help:
+      "The certificate of the authority that signed the service's, or `system` for the system's authorities."
+  )
   package static let timeout = Option(
     "--timeout", .seconds(1...600), in: [Verb.feedback], group: .connection,
     scope: .named("feedback-timeout"), default: "30",

@@ -201,7 +201,8 @@ extension DeviceConfiguration {
   package func context(_ identity: DeviceIdentity?) throws(TLSError) -> TLSContext {
     try TLSContext(
       client: TLSClientConfiguration(
-        trustRoots: .authorities(PEM: Array(authorityPEM.utf8)), identity: identity?.tls,
+        trustRoots: authorityPEM.map { .authorities(PEM: Array($0.utf8)) } ?? .system,
+        identity: identity?.tls,
         applicationProtocols: ["\(PushDeviceCore.dialect.name)"], serverName: serverName ?? host))
   }
 }

@@ -166,7 +166,7 @@ extension PushDevice {
   /// - Throws: `DeviceError`, which says what failed; `CancellationError`.
   public static func enroll(
     host: String, port: UInt16 = 5223, alternatives: [DeviceAddress] = [],
-    serverName: String? = nil, authorityPEM: String, code: String?, name: String,
+    serverName: String? = nil, authorityPEM: String?, code: String?, name: String,
     tags: [String] = [], keyPEM: String? = nil,
     whilePending: (@Sendable (Int) -> Void)? = nil
   ) async throws -> DeviceIdentity {

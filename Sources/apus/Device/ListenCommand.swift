@@ -34,7 +34,7 @@ struct ListenCommand {
     }
     let channels = try ListenedChannels(invocation, topics: topics)
     let (identity, file) = try ListenIdentity(invocation, couriers).find()
-    let authority = try invocation.authorityPEM()
+    let authority = try invocation.authority(ApusOptions.authority, of: couriers[0], .courier)
     let context: TLSContext
     do throws(TLSError) {
       context = try Self.context(identity, authority, couriers[0])
@@ -112,32 +112,15 @@ struct ListenCommand {
   }
 
   private static func context(
-    _ identity: DeviceIdentity, _ authority: [UInt8], _ courier: HostPort
+    _ identity: DeviceIdentity, _ authority: [UInt8]?, _ courier: HostPort
   ) throws(TLSError) -> TLSContext {
     try TLSContext(
       client: TLSClientConfiguration(
-        trustRoots: .authorities(PEM: authority),
+        trustRoots: authority.map { .authorities(PEM: $0) } ?? .system,
         identity: TLSIdentity(
           certificateChainPEM: Array(identity.certificatePEM.utf8),
           privateKeyPEM: Array(identity.keyPEM.utf8)),
         applicationProtocols: [CourierALPN.apus.name.description],
         serverName: courier.host))
-  }
-}
-
-extension Invocation {
-  /// The certificates of the authority that must have signed the service's certificate.
-  func authorityPEM() throws(CommandFailure) -> [UInt8] {
-    if let path = self[ApusOptions.authority] {
-      return Array(try Process.text(of: path, for: ApusOptions.authority, self).utf8)
-    }
-    let directory = DataDirectory(path: value(ApusOptions.data))
-    let path = directory.clientAuthorityFile
-    guard let text = try Process.textIfPresent(path) else {
-      var failure = missing(ApusOptions.authority.description)
-      failure.problem = "--authority is missing, and \(path) does not exist"
-      throw failure
-    }
-    return Array(text.utf8)
   }
 }

@@ -64,7 +64,8 @@ struct ListenIdentity: Sendable {
   private func enroll(
     _ file: DeviceIdentityFile, keyPEM: String?
   ) throws(CommandFailure) -> DeviceIdentity {
-    let authority = String(decoding: try invocation.authorityPEM(), as: UTF8.self)
+    let authority = try invocation.authority(ApusOptions.authority, of: couriers[0], .courier)
+      .map { String(decoding: $0, as: UTF8.self) }
     let name = invocation[EnrolmentOptions.name] ?? Process.hostName ?? "device"
     let code = invocation[EnrolmentOptions.enroll]
     let tags = invocation.all(EnrolmentOptions.tags).map(\.text)

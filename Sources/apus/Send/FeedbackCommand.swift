@@ -26,7 +26,8 @@ struct FeedbackCommand {
       FeedbackOptions.certificate, FeedbackOptions.certificateKey)
     var configuration = FeedbackConfiguration(
       endpoint: Endpoint(host: service.host, port: service.port),
-      trustRoots: .pem(try authority()),
+      trustRoots: try invocation.authority(FeedbackOptions.authority, of: service, .feedback)
+        .map { .pem($0) } ?? .system,
       credential: .certificate(
         certificatePEM: Array(pem.certificate.utf8), keyPEM: Array(pem.key.utf8)))
     let seconds = invocation.value(FeedbackOptions.timeout)
@@ -37,19 +38,6 @@ struct FeedbackCommand {
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
-  }
-
-  private func authority() throws(CommandFailure) -> [UInt8] {
-    if let path = invocation[FeedbackOptions.authority] {
-      return Array(try Process.text(of: path, for: FeedbackOptions.authority, invocation).utf8)
-    }
-    let path = DataDirectory(path: invocation.value(ApusOptions.data)).clientAuthorityFile
-    guard let text = try Process.textIfPresent(path) else {
-      var failure = invocation.missing(FeedbackOptions.authority.description)
-      failure.problem = "--authority is missing, and \(path) does not exist"
-      throw failure
-    }
-    return Array(text.utf8)
   }
 
   private func printList(_ reader: FeedbackReader) async throws(CommandFailure) {

@@ -158,15 +158,11 @@ extension Invocation {
     }
   }
 
-  /// The authorities that may sign the service's certificate: the system's for Apple's hosts and where the service has
-  /// a certificate of another authority, those of the options or the data directory for all others.
+  /// See ``authority(_:of:_:)``.
   func trustRoots(
     for provider: HostPort
   ) throws(CommandFailure) -> ClientConfiguration.TrustRoots {
-    let given = self[ApusOptions.authority]
-    let isOther = provider.isApple || isOfOtherAuthority(provider)
-    if given == "system" || given == nil && isOther { return .system }
-    return .pem(try authorityPEM())
+    try authority(ApusOptions.authority, of: provider, .provider).map { .pem($0) } ?? .system
   }
 }
 
