@@ -2,7 +2,7 @@ import ApusModel
 import ApusStore
 
 extension AdminMetrics {
-  mutating func writeStore() {
+  mutating func writeStore(_ facts: ServiceFacts) {
     writer.family("apus_store_available", .gauge, "Whether the store accepts writes.")
     writer.sample([:], view.store.isAvailable ? 1 : 0)
     let commits = view.store.commits
@@ -13,5 +13,9 @@ extension AdminMetrics {
     writer.family(
       "apus_store_commits_failed_total", .counter, "Groups of writes that were refused or failed.")
     writer.sample([:], commits.failedCount)
+    writer.family(
+      "apus_ledger_lines_lost_total", .counter,
+      "Lines of the ledger that were lost while the store failed.")
+    writer.sample([:], facts.lostLedgerLines)
   }
 }

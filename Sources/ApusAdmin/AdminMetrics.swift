@@ -27,7 +27,9 @@ struct AdminMetrics {
     writer.sample([:], view.startedMilliseconds / 1000)
     writer.family("apus_ready", .gauge, "Whether the service is ready.")
     writer.sample([:], view.unreadiness == nil ? 1 : 0)
-    writeStore()
+    let workers = view.service.workerFacts()
+    let facts = ServiceFacts(workers)
+    writeStore(facts)
     writeNodes()
     let staleness = view.service.staleness
     writer.family(
@@ -48,9 +50,8 @@ struct AdminMetrics {
       "apus_notification_memory_limit_bytes", .gauge,
       "Limit of that memory (--memory-megabytes); near it, providers are slowed down.")
     writer.sample([:], view.service.notificationByteLimit)
-    let workers = view.service.workerFacts()
-    writeWorkers(workers)
-    writeDevices(ServiceFacts(workers))
+    writeWorkers(workers, facts)
+    writeDevices(facts)
     writeNotifications()
     writeRefusals()
     writeEnrolments()
@@ -63,7 +64,7 @@ struct AdminMetrics {
     writeCertificates()
   }
 
-  private mutating func writeWorkers(_ workers: [WorkerFacts]) {
+  private mutating func writeWorkers(_ workers: [WorkerFacts], _ facts: ServiceFacts) {
     let counts = workers.reduce(ConnectionCounts()) { $0 + $1.connections }
     writer.family("apus_connections", .gauge, "Open connections per listener.")
     for kind in ListenerKind.allCases {
@@ -72,7 +73,6 @@ struct AdminMetrics {
           ["listener": kind.rawValue, "environment": environment.name], counts[kind, environment])
       }
     }
-    let facts = ServiceFacts(workers)
     writeGate(view.service.connectionFigures, facts)
     writeLimits(facts)
     writer.family(

@@ -18,6 +18,7 @@ struct ServiceFacts {
   var dormancy = Dormancy()
   var openRequests = 0
   var stored: Int64 = 0
+  var lostLedgerLines: UInt64 = 0
   var latencies = Latencies()
 
   init(_ workers: [WorkerFacts]) {
@@ -31,6 +32,7 @@ struct ServiceFacts {
       dormancy = dormancy + worker.dormancy
       openRequests += worker.openRequests
       stored += worker.stored
+      lostLedgerLines += worker.lostLedgerLines
       latencies = latencies + worker.latencies
     }
   }

@@ -352,8 +352,7 @@ import Synchronization
     let lines = rows.ledger.gather(nowMilliseconds: loop.wallMilliseconds)
     if !lines.isEmpty { host.noted(lines) }
     let lost = rows.ledger.takeLostLines()
-    guard lost > 0 else { return }
-    log(.error, "ledger lines lost while the store fails", .number("lines", Int64(lost)))
+    if lost > 0 { host.lost(lost) }
   }
 
   private func write(_ now: UInt64) {

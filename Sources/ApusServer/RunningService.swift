@@ -147,6 +147,7 @@ extension Worker {
     facts.sessions = devices.shard.sessions
     facts.dormancy = dormant.dormancy
     facts.stored = devices.shard.ledger.counters.storedCount
+    facts.lostLedgerLines = context.lostLedgerLineCount
     facts.latencies = context.latencies
     return facts
   }

@@ -34,6 +34,7 @@ extension RelayHost {
         configuration.ledger, configuration.ledgerBounds(writerCount: workers.count + 1)
       ),
       noted: { events in first.loop.perform { first.context.noted(events) } },
+      lost: { count in first.loop.perform { first.context.lostLedgerLines(count) } },
       failing: { app, environment, reason in
         first.loop.perform { first.context.reportFailing(app, environment, reason) }
       },

@@ -96,6 +96,8 @@ package struct WorkerFacts: Sendable {
   package var dormancy = Dormancy()
   /// Notifications that wait in the store.
   package var stored: Int64 = 0
+  /// Lines of the ledger that were lost while the store failed, those of the relay among the first worker's.
+  package var lostLedgerLines: UInt64 = 0
   package var latencies = Latencies()
   /// Its link to the node that decides; nil unless the service is an edge.
   package var link: LinkFigures?

@@ -151,6 +151,7 @@ extension ServerConfiguration {
     let megabytes =
       isEphemeral ? min(ledgerMegabytes, Limits.ledgerMegabytesInMemory) : ledgerMegabytes
     return LedgerBounds(
-      milliseconds: Int64(ledgerDays) * 86_400_000, bytes: megabytes * 1024 * 1024 / writerCount)
+      milliseconds: Int64(ledgerDays) * 86_400_000, bytes: megabytes * 1024 * 1024 / writerCount,
+      waitingBytes: ledgerWaitingBytes)
   }
 }

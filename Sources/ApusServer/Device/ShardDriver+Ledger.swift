@@ -90,9 +90,8 @@ extension ShardDriver {
         .warning, .journalFull, atMilliseconds: context.loop.nowMilliseconds
       ) { [] }
     }
-    let dropped = ledger.writer.takeDroppedLines()
-    guard dropped > 0 else { return }
-    context.log(.error, "ledger lines lost while the store fails", .number("lines", dropped))
+    let lost = ledger.writer.takeDroppedLines()
+    if lost > 0 { context.lostLedgerLines(lost) }
   }
 
   /// These lines are in the ledger already: they were written with their group.

@@ -5,6 +5,7 @@ package import ApusEnrolment
 package import ApusLog
 package import ApusLoop
 package import ApusModel
+import ApusStore
 
 /// What a listener speaks, and to which environment it belongs.
 package struct ListenerConfiguration: Sendable {
@@ -70,6 +71,8 @@ package struct ServerConfiguration: Sendable {
   package var ledgerDays = 7
   /// Megabytes (2^20 bytes) of the ledger, beyond which the oldest lines go early.
   package var ledgerMegabytes = 1024
+  /// Bytes of lines that each writer keeps while the store fails.
+  package var ledgerWaitingBytes = LedgerBounds.defaultWaitingBytes
   /// Megabytes (2^20 bytes) that notifications may take while they wait in memory, in the whole service.
   package var memoryMegabytes = Limits.memoryMegabytes
   /// Where notifications and devices are stored; nil for where the data directory has them.

@@ -18,6 +18,12 @@ extension WorkerContext {
     reportFinished(ledgerEvents)
   }
 
+  /// The store fails, and there is no room for more lines of the ledger.
+  func lostLedgerLines(_ count: Int) {
+    lostLedgerLineCount += UInt64(count)
+    log(.error, "ledger lines lost while the store fails", .number("lines", count))
+  }
+
   private func reportFinished(_ ledgerEvents: [LedgerEvent]) {
     guard events.wants(.notificationFinished) else { return }
     for event in ledgerEvents where event.state.isTerminal {

@@ -68,6 +68,8 @@ package struct RelayHost: Sendable {
   package let ledger: (mode: LedgerMode, bounds: LedgerBounds)
   /// Hears of lines of the ledger as they are noted, in order.
   package let noted: @Sendable ([LedgerEvent]) -> Void
+  /// So many lines of the ledger were lost because the store fails.
+  package let lost: @Sendable (_ lineCount: Int) -> Void
   /// Nothing more goes upstream for an app until an operator acts, for that reason.
   package let failing: @Sendable (AppID, Environment, _ reason: String) -> Void
   /// Lets the workers read on from providers that had to wait, see ``UpstreamRelay/isFull``.

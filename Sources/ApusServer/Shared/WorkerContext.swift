@@ -32,6 +32,7 @@ import ApusTrust
   private(set) var authorityGeneration: UInt32 = 0
   var shutdown = WorkerShutdown()
   var latencies = Latencies()
+  var lostLedgerLineCount: UInt64 = 0
   var ended = EndedConnections()
 
   let tlsBuffers = TLSBuffers()

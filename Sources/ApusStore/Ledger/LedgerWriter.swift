@@ -16,10 +16,18 @@ extension LedgerMode {
 package struct LedgerBounds: Sendable, Hashable {
   package var milliseconds: Int64
   package var bytes: Int
+  /// Bytes of lines that wait while the store fails, gathering or from failed groups; further ones are dropped and
+  /// counted.
+  package var waitingBytes: Int
 
-  package init(milliseconds: Int64, bytes: Int) {
+  package static let defaultWaitingBytes = 4 * 1024 * 1024
+
+  package init(
+    milliseconds: Int64, bytes: Int, waitingBytes: Int = LedgerBounds.defaultWaitingBytes
+  ) {
     self.milliseconds = milliseconds
     self.bytes = bytes
+    self.waitingBytes = waitingBytes
   }
 }
 
@@ -68,9 +76,6 @@ package struct LedgerWriter: Sendable {
   /// Bytes of lines beyond which a group is due for them: 5,000 notifications, so that its sync is a small part of
   /// their cost.
   private static let chunkBytes = 256 * 1024
-  /// Bytes of lines that wait while the store fails, gathering or from failed groups; further ones are dropped and
-  /// counted.
-  private static let waitingBytes = 4 * 1024 * 1024
   /// Lines of a segment. A look-up by id reads the filters, and the segments that pass theirs; a row and an index entry
   /// for each line would be many more writes.
   private static let segmentLines = 4096
@@ -110,7 +115,7 @@ package struct LedgerWriter: Sendable {
   package mutating func record(_ events: [LedgerEvent], milliseconds: Int64) {
     let first = chunk.byteCount
     for event in events where mode.follows(event.facts.id) {
-      guard chunk.byteCount + retriedBytes < Self.waitingBytes else {
+      guard chunk.byteCount + retriedBytes < bounds.waitingBytes else {
         droppedLines += 1
         continue
       }

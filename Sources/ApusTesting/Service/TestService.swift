@@ -54,6 +54,8 @@ package final class TestService: Sendable {
     package var interceptor: (any Interceptor)?
     /// Receives every line of the ledger.
     package var ledgerWatcher: (any LedgerWatcher)?
+    /// Bytes of the ledger's lines that wait while the store fails.
+    package var ledgerWaitingBytes = LedgerBounds.defaultWaitingBytes
     /// Sends what is for other services' devices upstream.
     package var relay: (any UpstreamRelay)?
     /// Whether clients connect to an edge, which passes on everything to the service. Not with an interceptor.
@@ -114,6 +116,7 @@ package final class TestService: Sendable {
     configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
     configuration.interceptor = options.interceptor
     configuration.ledgerWatcher = options.ledgerWatcher
+    configuration.ledgerWaitingBytes = options.ledgerWaitingBytes
     configuration.relay = options.relay
     configuration.advertisedHost = options.advertisedHost
     guard options.isBehindEdge, options.interceptor == nil else {
