@@ -89,9 +89,9 @@ struct AdminAPI: WebHandler {
     case .health, .ready, .metrics, .describe, .console, .overview:
       try input.requireAllUsed()
       return facts(operation)
-    case .listNodes:
-      try input.requireAllUsed()
-      return WebResponse(json: .fields(["nodes": .array(view.cluster?.json ?? [])]))
+    case .listNodes: return try AdminNodes(view, input).list()
+    case .drainNode: return try AdminNodes(view, input).setDraining(true)
+    case .resumeNode: return try AdminNodes(view, input).setDraining(false)
     case .history: return try history(input)
     case .listDevices: return try AdminKnownDevices(view, input).list()
     case .device: return try AdminKnownDevices(view, input).one()

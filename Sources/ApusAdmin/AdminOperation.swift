@@ -12,6 +12,8 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case console
   case status
   case listNodes
+  case drainNode
+  case resumeNode
   case overview
   case history
   case listTeams
@@ -81,6 +83,8 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .console: Route("GET", "/v1/console", nil)
     case .status: Route("GET", "/v1/status", .read)
     case .listNodes: Route("GET", "/v1/nodes", .read)
+    case .drainNode: Route("POST", "/v1/nodes/{node}/drain", .operate)
+    case .resumeNode: Route("POST", "/v1/nodes/{node}/resume", .operate)
     case .overview: Route("GET", "/v1/overview", .read)
     case .history: Route("GET", "/v1/history", .read)
     case .listTeams: Route("GET", "/v1/teams", .read)

@@ -119,17 +119,7 @@ package struct Cluster {
   /// - Returns: The node that serves now in its place; nil if it did not serve.
   package func drain(_ name: NodeName, withinSeconds limit: Int) throws -> String? {
     let database = try open(requireMember())
-    let nodes = try database.nodes()
-    guard let node = nodes.first(where: { $0.name == name.text }) else { throw noNode(name) }
-    if node.isLive, node.state == .serving,
-      !nodes.contains(where: { $0.name != name.text && $0.mayTakeOver })
-    {
-      throw DirectoryProblem(
-        "no other node stands by, so nobody would serve: start one, or stop the service of \(name.text)"
-      )
-    }
-    guard try database.setDraining(true, name.text) else { throw noNode(name) }
-    guard node.isLive, node.state == .serving else { return nil }
+    guard try beginDrain(name, database) else { return nil }
     let deadline = monotonicMilliseconds() + Int64(limit) * 1000
     while true {
       let nodes = try database.nodes()
@@ -145,6 +135,26 @@ package struct Cluster {
       }
       pause(milliseconds: 200)
     }
+  }
+
+  /// Asks a node to let another one serve.
+  package func beginDrain(_ name: NodeName) throws {
+    _ = try beginDrain(name, open(requireMember()))
+  }
+
+  /// Returns whether the node serves.
+  private func beginDrain(_ name: NodeName, _ database: ClusterDatabase) throws -> Bool {
+    let nodes = try database.nodes()
+    guard let node = nodes.first(where: { $0.name == name.text }) else { throw noNode(name) }
+    if node.isLive, node.state == .serving,
+      !nodes.contains(where: { $0.name != name.text && $0.mayTakeOver })
+    {
+      throw DirectoryProblem(
+        "no other node stands by, so nobody would serve: start one, or stop the service of \(name.text)"
+      )
+    }
+    guard try database.setDraining(true, name.text) else { throw noNode(name) }
+    return node.isLive && node.state == .serving
   }
 
   /// Lets a node serve again that was drained.

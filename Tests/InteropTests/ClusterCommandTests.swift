@@ -173,6 +173,38 @@ struct ClusterCommandTests {
     device.disconnect()
   }
 
+  @Test("The administration of any node drains and resumes nodes")
+  func drainByRequest() throws {
+    defer { removeFiles() }
+    a.service?.stop()
+    try a.start(linked())
+    try b.launch(linked())
+    _ = try #require(b.service).first("standby")
+    #expect(try request("nodes/c/drain", to: b).hasPrefix("404 "))
+    try wait(b, for: ["a": "serving", "b": "standby"])
+    #expect(try request("nodes/a/drain", to: b) == "200 {\"node\":\"a\",\"draining\":true}\n")
+    try wait(b, for: "b", toBe: "serving")
+    let refusal = try request("nodes/b/drain", to: b)
+    #expect(refusal.hasPrefix("409 ") && refusal.contains("no other node stands by"), "\(refusal)")
+    #expect(try request("nodes/a/resume", to: b).hasPrefix("200 "))
+    try wait(b, for: ["a": "standby", "b": "serving"])
+    let audit = try String(
+      contentsOf: b.directory.appending(path: "audit.jsonl"), encoding: .utf8)
+    #expect(audit.contains("node.drained") && audit.contains("node.resumed"), "\(audit)")
+  }
+
+  /// The status and the body of the answer to a POST over the socket of a node.
+  private func request(_ path: String, to node: Installation) throws -> String {
+    let answer = try Programs.run(
+      URL(filePath: "/usr/bin/curl"),
+      [
+        "--silent", "--unix-socket", node.directory.appending(path: "admin.sock").path,
+        "--request", "POST", "--header", "content-type: application/json", "--data", "{}",
+        "--write-out", "%{http_code}", "http://localhost/v1/\(path)",
+      ])
+    return "\(answer.suffix(3)) \(answer.dropLast(3))"
+  }
+
   private func linked() -> [String] {
     [
       "--single-database", "--link-listen", "127.0.0.1:\(Installation.freePort())",

@@ -2,12 +2,12 @@ import ApusThread
 import ApusWeb
 
 extension AdminOperation {
-  /// Whether an edge answers it itself, because it is about the node that is asked. Everything else is about what the
-  /// node that decides knows, or changes.
+  /// Whether an edge answers it itself, because it is about the node that is asked, or about who serves, which the
+  /// database knows while no node does. Everything else is about what the node that decides knows, or changes.
   var isAboutNode: Bool {
     switch self {
-    case .page, .asset, .health, .ready, .metrics, .describe, .console, .listNodes, .audit,
-      .refusals:
+    case .page, .asset, .health, .ready, .metrics, .describe, .console, .listNodes, .drainNode,
+      .resumeNode, .audit, .refusals:
       true
     default: false
     }

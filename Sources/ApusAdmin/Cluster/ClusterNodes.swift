@@ -1,3 +1,4 @@
+package import ApusCore
 package import ApusModel
 package import ApusWire
 
@@ -7,9 +8,17 @@ package struct ClusterNodes: Sendable {
   package var own: String
   /// All nodes by name, as of the last look at the database; none before the first. Called on any thread.
   package var all: @Sendable () -> [ClusterNode]
+  /// Asks a node to let another one serve, or lets it serve again; does not wait until it does. Throws a
+  /// `DirectoryProblem` if that is refused, others if the database is not reached. Called on any thread.
+  package var setDraining: @Sendable (_ node: NodeName, _ isDraining: Bool) throws -> Void
 
-  package init(own: String, all: @escaping @Sendable () -> [ClusterNode]) {
+  package init(
+    own: String,
+    setDraining: @escaping @Sendable (_ node: NodeName, _ isDraining: Bool) throws -> Void,
+    all: @escaping @Sendable () -> [ClusterNode]
+  ) {
     self.own = own
+    self.setDraining = setDraining
     self.all = all
   }
 

@@ -9,8 +9,9 @@ extension Verb {
       """,
       """
       read sees status, records, counters, ledger and audit log, and no secret. operate decides about devices: \
-      approvals, codes, retirement. trust decides who is trusted: teams, apps, keys, certificates, authorities. Both \
-      include read; neither includes the other. send permits test pushes only.
+      approvals, codes, retirement; about channels and the relay; and which node of a cluster serves. trust decides \
+      who is trusted: teams, apps, keys, certificates, authorities. Both include read; neither includes the other. \
+      send permits test pushes only.
       """,
       """
       A token is 256 random bits with the prefix apus_, shown once; the service keeps its SHA-256. A running service \

@@ -90,7 +90,13 @@ final class NodeService {
     do { try follower.catchUp() } catch { throw CommandFailure(.configuration, "\(error)") }
     try requireMembership()
     var configuration = configuration
-    configuration.cluster = ClusterNodes(own: member.node.text) { [follower] in follower.nodes }
+    let cluster = Cluster(directory, program: Program.version)
+    configuration.cluster = ClusterNodes(
+      own: member.node.text,
+      setDraining: { node, isDraining in
+        if isDraining { try cluster.beginDrain(node) } else { try cluster.resume(node) }
+      }
+    ) { [follower] in follower.nodes }
     try beginLinks(&configuration)
     follower.start()
     configuration.node = NodeServing(

@@ -64,6 +64,7 @@ struct AdminAPITests {
       case "{key}" where operation == .revokeKey: bench.directory.topicKey.id.text
       case "{device}": "0123456789abcdef"
       case "{channel}": "AAECAwQFBgcICQoLDA0ODw=="
+      case "{node}": "a"
       case "{job}": "123e4567-e89b-12d3-a456-426614174000"
       case let part where part.first == "{": String(repeating: "ab", count: 32)
       default: part

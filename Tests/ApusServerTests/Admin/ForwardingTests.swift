@@ -1,4 +1,7 @@
+import ApusCore
+import ApusDirectory
 import ApusModel
+import ApusStore
 import ApusTesting
 import ApusWeb
 import ApusWire
@@ -43,7 +46,7 @@ struct ForwardingTests {
     let bench = try AdminBench()
     var view = bench.api.view
     view.decidingNode = node
-    view.cluster = ClusterNodes(own: "b") {
+    view.cluster = ClusterNodes(own: "b", setDraining: { _, _ in }) {
       [
         ClusterNode(
           name: "a", address: "a.example", version: "1.2.3", state: .serving, isDraining: false,
@@ -109,6 +112,41 @@ struct ForwardingTests {
     #expect(try #require(node.requests.first).mayBeRepeated)
   }
 
+  @Test("Nodes are drained and resumed through the node that is asked")
+  func draining() throws {
+    let node = OneAnswer(.success(Self.answer))
+    let bench = try bench(node)
+    var view = bench.api.view
+    let asked = Mutex<[String]>([])
+    view.cluster?.setDraining = { node, isDraining in
+      asked.withLock { $0.append("\(node.text) \(isDraining)") }
+      if asked.withLock({ $0.count }) == 3 { throw DirectoryProblem("nobody stands by") }
+      if asked.withLock({ $0.count }) == 4 { throw StoreError.unavailable }
+    }
+    let draining = AdminBench(bench.directory, AdminAPI(view: view, gate: bench.api.gate))
+    #expect(
+      try draining.ask("POST", "/v1/nodes/a/drain", "{}").text
+        == #"{"node":"a","draining":true}"# + "\n")
+    #expect(try draining.ask("POST", "/v1/nodes/a/resume").status == 200)
+    let refused = try draining.ask("POST", "/v1/nodes/b/drain")
+    #expect(refused.status == 409 && refused.json["detail"]?.string == "nobody stands by")
+    #expect(try draining.ask("POST", "/v1/nodes/b/resume").status == 503)
+    #expect(try draining.ask("POST", "/v1/nodes/c/drain").status == 404)
+    #expect(try draining.ask("POST", "/v1/nodes/A/drain").status == 400)
+    #expect(asked.withLock { $0 } == ["a true", "a false", "b true", "b false"])
+    #expect(node.requests.isEmpty)
+    let lines = try bench.auditLines()
+    #expect(lines.map { $0["event"]?.string } == ["node.drained", "node.resumed"])
+    #expect(lines.first?["subject"]?.string == "node a")
+    let reader = try bench.token("reader", .read)
+    #expect(
+      try draining.ask(
+        "POST", "/v1/nodes/a/drain", token: reader, peer: AdminBench.remotePeer
+      ).status == 403)
+    let alone = try AdminBench().ask("POST", "/v1/nodes/a/drain")
+    #expect(alone.status == 404 && alone.text.contains("not a node of a cluster"))
+  }
+
   @Test("Without an answer the problem says whether something may have been done")
   func faults() throws {
     let unreached = try bench(OneAnswer(.failure(.notReached("no node serves"))))
@@ -131,7 +169,7 @@ struct ForwardingTests {
     let answer = try lacking.ask("GET", "/readyz")
     #expect(answer.status == 503 && answer.text == "no node serves\n")
     var view = lacking.api.view
-    view.cluster = ClusterNodes(own: "b") {
+    view.cluster = ClusterNodes(own: "b", setDraining: { _, _ in }) {
       [
         ClusterNode(
           name: "b", address: "", version: "1", state: .standby, isDraining: true,
