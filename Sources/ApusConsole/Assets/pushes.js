@@ -70,6 +70,7 @@ export class Pushes {
   #arriving = new Map() // Reported, and inserted together.
   #next = null
   #kept = 0
+  #inserted = 0 // How many have arrived since the page was opened.
   #recount = null
   #ended = false
   #isCut = false
@@ -138,6 +139,7 @@ export class Pushes {
   }
 
   async #load(generation) {
+    const inserted = this.#inserted
     try {
       const page = await get(`/pushes${query({ limit: PAGE, before: this.#next, ...parameters(this.text) })}`)
       if (generation !== this.#generation) return
@@ -149,6 +151,7 @@ export class Pushes {
       }
       this.#next = page.next ?? null
       this.#kept = page.kept ?? 0
+      if (inserted !== this.#inserted) this.#countSoon()
       this.#isCut = this.#next != null && this.count >= KEPT
       this.#ended = this.#next == null || this.#isCut
       this.#loading = null
@@ -187,6 +190,7 @@ export class Pushes {
       above += 1
     }
     this.#kept += above
+    this.#inserted += above
     this.#countSoon()
     this.#trim()
     this.changed({ above, reset: false })
@@ -195,9 +199,12 @@ export class Pushes {
   /** Asks the service for its number of kept pushes, at most once per second: it may have dropped old ones. */
   #countSoon() {
     this.#recount ??= setTimeout(async () => {
+      const inserted = this.#inserted
       try { this.#kept = (await get('/pushes?limit=1')).kept } catch { /* The next page has it. */ }
       this.#recount = null
       this.changed({ above: 0, reset: false })
+      // The answer may lack those that have arrived meanwhile.
+      if (inserted !== this.#inserted) this.#countSoon()
     }, 1000)
   }
 

@@ -1,5 +1,7 @@
 """The inbox and the keyboard."""
 
+import time
+
 import samples
 from page_case import LETTERS, VIEWS, PageCase
 
@@ -123,6 +125,18 @@ class Many(PageCase):
             del self.world.pushes[:5000]
         self.world.add({})
         browser.wait("document.querySelector('.total').textContent === '5,002 pushes'")
+
+    def test_arrives_while_counting(self):
+        """A push that arrives while the page asks for their number is counted."""
+        self.show()
+        self.expect("10,000 pushes", ".total")
+        self.world.arrives_while_counting = True
+        self.world.add({})
+        end = time.monotonic() + 60
+        while self.world.counts < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(self.world.counts, 2)
+        self.expect("10,002 pushes", ".total")
 
     def test_ten_thousand(self):
         browser = self.show()

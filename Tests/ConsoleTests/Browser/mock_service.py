@@ -149,13 +149,15 @@ class Handler(BaseHTTPRequestHandler):
                 raise Refusal(404, "not-found", f"the push {rest[0]} does not exist")
             return push
         limit, before = int(query.get("limit", 100)), int(query.get("before", 1 << 60))
-        found = []
+        found, kept = [], len(world.pushes)
+        if limit == 1:
+            world.counted()
         for push in reversed(world.pushes):
             if push["number"] < before and matches(push, query):
                 if len(found) == limit:
-                    return {"pushes": found, "next": found[-1]["number"], "kept": len(world.pushes)}
+                    return {"pushes": found, "next": found[-1]["number"], "kept": kept}
                 found.append(push)
-        return {"pushes": found, "next": None, "kept": len(world.pushes)}
+        return {"pushes": found, "next": None, "kept": kept}
 
     def console(self, rest, query, body):
         return {"kind": "dev", "locked": self.world.password is not None}

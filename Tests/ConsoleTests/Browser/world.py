@@ -25,6 +25,8 @@ class World:
         self.activities = {id: [] for id in self.devices}
         self.channels = []
         self.calls = []
+        # How often the page has asked for the number of pushes alone, and whether one arrives during the next time.
+        self.counts, self.arrives_while_counting = 0, False
         self.send_answer, self.send_violations = None, []
         self.password = None
         self.strings = {}
@@ -47,6 +49,14 @@ class World:
             self.pushes.append(whole)
             self.tell("push", whole)
             return whole
+
+    def counted(self):
+        """The page asks for the number of pushes. What arrives now is shown before it has the answer."""
+        self.counts += 1
+        if self.arrives_while_counting:
+            self.arrives_while_counting = False
+            self.add({})
+            time.sleep(0.5)
 
     def cut(self):
         """Ends all event streams, and refuses new ones until `streams_allowed` is true again."""
