@@ -33,7 +33,11 @@ struct RetiredDeviceTests {
   }
 
   /// All that the feedback service has, once it has an entry.
-  private func feedback(_ service: TestService) throws -> [UInt8] {
+  ///
+  /// - Parameter retry: What is done each time it has none.
+  private func feedback(
+    _ service: TestService, retry: () throws -> Void = {}
+  ) throws -> [UInt8] {
     let deadline = EventLoop.wallClockMilliseconds() + 20_000
     while true {
       let reader = try service.tls(
@@ -42,6 +46,7 @@ struct RetiredDeviceTests {
       #expect(end == .closeNotify)
       try reader.finish()
       if !bytes.isEmpty { return bytes }
+      try retry()
       try #require(EventLoop.wallClockMilliseconds() < deadline)
     }
   }
@@ -62,7 +67,9 @@ struct RetiredDeviceTests {
     let response = try push(token, service)
     #expect(response.status == 410)
     #expect(response.bodyText == #"{"reason":"Unregistered","timestamp":\#(since)000}"#)
-    #expect(try feedback(service) == feedbackRow(token))
+    // The first reader's end may be seen after the push, and takes the entry with it.
+    let again = try feedback(service) { _ = try push(token, service) }
+    #expect(again == feedbackRow(token))
   }
 
   @Test("Its connection ends immediately, and it cannot connect until the entry is removed")
