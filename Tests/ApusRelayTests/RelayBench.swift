@@ -90,13 +90,15 @@ final class RelayBench {
       identity: identity ?? gateway.directory.providerIdentity())
   }
 
-  /// Sends a frame that has an identifier on a connection of its own, and waits until it is accepted. If upstream has
-  /// rejected its token before that could be said, the sender is told of the token alone.
-  func accept(_ frame: [UInt8], _ identity: TLSIdentity? = nil) throws {
+  /// Sends a frame that has an identifier on a connection of its own, and waits until it is accepted.
+  ///
+  /// - Parameter isRejected: Whether upstream rejects its token. If it does so before the confirmation has left, the
+  ///   sender gets the error packet alone.
+  func accept(_ frame: [UInt8], _ identity: TLSIdentity? = nil, isRejected: Bool = false) throws {
     let sender = try sender(confirms: true, identity)
     try sender.send(frame)
     let packet = try sender.packet()
-    guard let packet, packet[1] == 0 || packet[1] == 8 else {
+    guard let packet, packet[1] == 0 || isRejected && packet[1] == 8 else {
       throw RawFault.unexpected("the frame was not accepted: \(packet ?? [])")
     }
   }

@@ -314,7 +314,8 @@ struct SpoolTests {
   func confirmed() throws {
     for number in 0..<8 {
       // Unknown upstream. Three are reported.
-      try bench.accept(LegacyFrame.framed(1, LegacyFrame.token(0xd0 + UInt8(number)).bytes))
+      try bench.accept(
+        LegacyFrame.framed(1, LegacyFrame.token(0xd0 + UInt8(number)).bytes), isRejected: true)
     }
     try waitFor { bench.figures().first?.doubtedCount == 5 }
     bench.relay.obey(.confirm, AppID(1))
