@@ -101,6 +101,22 @@ struct BroadcastDeliveryTests {
     try again.expectNothing()
   }
 
+  @Test("One acknowledgement goes for both copies that a device has of it after it subscribed anew")
+  func subscribedAnew() throws {
+    let channel = try service.createChannel()
+    let device = try service.connect()
+    try device.subscribe(channel)
+    try service.provider().store(channel, 1)
+    let first = try device.client.expect(0x0a, skipping: 0x0e)
+    _ = try device.change(ConnectedDevice.subscriptions(to: [], from: [channel]))
+    try device.subscribe(channel)
+    let second = try device.client.expect(0x0a, skipping: 0x0e)
+    #expect(first[4] == second[4])
+    try device.acknowledge(second)
+    device.client.tls.close()
+    try service.connect(device.device).expectNothing()
+  }
+
   @Test("One that comes again is marked, although the clock was set back meanwhile")
   func clockSetBack() throws {
     let interceptor = TestInterceptor()

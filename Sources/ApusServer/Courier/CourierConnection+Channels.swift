@@ -71,7 +71,10 @@ extension CourierConnection {
         to: &output, token: baseToken,
         storage: due.hasWaited ? [.fromStorage, .mayBeRepeated] : [],
         extensions: dialect.allowsExtensions)
-      sentBroadcasts.append(due.sent)
+      // A device that subscribed anew may get it a second time: its acknowledgement goes for both.
+      if !sentBroadcasts.contains(where: { $0.messageID == due.sent.messageID }) {
+        sentBroadcasts.append(due.sent)
+      }
       if output.count >= TLSBuffers.recordBytes { sendOutput() }
     }
   }

@@ -28,7 +28,8 @@ final class ClientChannel: LinkPeer {
   private let buffers = TLSBuffers()
   private(set) var isOpen = false
   private(set) var isOver = false
-  private var isClosedByService = false
+  /// Whether the service's close_notify has arrived: nothing is missing, whatever becomes of the connection.
+  private(set) var isClosedByService = false
 
   init(
     _ owner: any ChannelOwner, listener: Int, context: TLSContext, network: SimulatedNetwork
@@ -84,7 +85,7 @@ final class ClientChannel: LinkPeer {
 
   func linkEnded() { end(isClosedByService ? .closed : .truncated) }
 
-  func linkFailed() { end(.failed) }
+  func linkFailed() { end(isClosedByService ? .closed : .failed) }
 
   private func end(_ end: End) {
     guard !isOver else { return }

@@ -84,7 +84,7 @@ final class FeedbackOracle {
   /// Whether some reader got it and the end of the list. A reader that closed its side cleanly need not see the end.
   private func isTaken(_ row: Row) -> Bool {
     taken.contains(row)
-      || world.readers.contains { $0.hasFinished && $0.rows.contains(row) }
+      || world.readers.contains { ($0.hasFinished || $0.hasSeenEnd) && $0.rows.contains(row) }
   }
 
   private static func rows(of image: MemoryStore) -> [Row] {

@@ -83,6 +83,9 @@ final class SimulatedFeedbackReader: LineUser {
   /// Whether it has closed its side and still reads.
   private(set) var hasFinished = false
 
+  /// Whether the list's end has arrived: close_notify, while the end of the TCP stream may still be under way.
+  var hasSeenEnd: Bool { line.channel?.isClosedByService ?? false }
+
   func lineOpened() {
     reader = FeedbackTupleReader()
     rows = []
