@@ -157,7 +157,21 @@ import ApusTrust
   private func endTurn() {
     context.readClock()
     connections.lookAtDue()
-    broadcast()
+    workOff()
+    devices.sealIfDue()
+    devices.shareMemoryFigures()
+    sendOff()
+    // What is for one device has left by now, and waits for no copies.
+    if broadcast() {
+      workOff()
+      sendOff()
+    }
+    connections.continueHandshakes()
+    connections.untrustedWork.turnEnded(connections)
+    if context.isAcceptor { Scheduling.yield() }
+  }
+
+  private func workOff() {
     repeat {
       devices.work { slot in
         if let connection = connections.connection(at: slot) { connection.markDirty() }
@@ -169,27 +183,28 @@ import ApusTrust
       devices.gatherLedger()
       connections.flushDirty()
     } while devices.hasWork
-    devices.sealIfDue()
-    devices.shareMemoryFigures()
+  }
+
+  /// To other workers and other nodes.
+  private func sendOff() {
     router.endTurn()
     clientLinks?.endTurn()
     providers.requestLinks?.endTurn()
-    connections.continueHandshakes()
-    connections.untrustedWork.turnEnded(connections)
-    if context.isAcceptor { Scheduling.yield() }
   }
 
-  /// Turns to some of the devices that a broadcast is due for. The next ones have their turn after everybody else.
-  private func broadcast() {
+  /// Turns to some of the devices that a broadcast is due for, and returns whether there are any. The next ones have
+  /// their turn after everybody else.
+  private func broadcast() -> Bool {
     let subscriptions = devices.subscriptions
     loop.socketsPerTurn = subscriptions.takeActivity() ? Limits.broadcastReadsAtOnce : .max
-    guard subscriptions.hasWalks else { return }
+    guard subscriptions.hasWalks else { return false }
     let passesDormant = subscriptions.fault == .passesDormant
     subscriptions.step { slot in
       if passesDormant, dormant.has(slot) { return }
       (connections.connection(at: slot)?.driver as? CourierConnection)?.broadcastDue()
     }
     if subscriptions.hasWalks { loop.perform {} }
+    return true
   }
 
   // MARK: Each second
