@@ -35,6 +35,7 @@ test_packages=(
   "nghttp2-server:nghttpd, which the client sends to"
   "nginx-light:likewise (Debian starts it on port 80)"
   "nodejs:likewise"
+  "golang-go:likewise"
   "postgresql-15:the database of the store's tests (Debian starts it on port 5432; nothing here uses that one)"
   "systemd:checks units"
   "python3:runs the third-party APNs clients of the interoperability tests"

@@ -44,6 +44,7 @@ struct OtherServerTests {
     }
   }
 
+  /// - Go's net/http answers without reading the body, and then resets the stream with NO_ERROR.
   /// - `h2` checks everything that a client sends, and refills windows frame by frame.
   /// - HAProxy and nginx answer while the body is still on its way, and do not read the rest.
   /// - nginx ends each connection with GOAWAY after 50 requests; those that crossed with it are sent again.
@@ -51,7 +52,7 @@ struct OtherServerTests {
   /// - Node sends the header fields of its answer before it has read the request.
   @Test(
     "Every push is accepted, once",
-    arguments: ["h2", "haproxy", "nghttpd", "nginx", "node"])
+    arguments: ["go", "h2", "haproxy", "nghttpd", "nginx", "node"])
   func sends(server: String) throws {
     let scene = try Scene()
     defer { try? FileManager.default.removeItem(at: scene.folder) }

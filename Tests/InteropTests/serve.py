@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs another project's HTTP/2 server on a free port of localhost, until it is stopped.
 
-  serve.py SERVER CERTIFICATE KEY FOLDER      SERVER is h2, haproxy, nghttpd, nginx or node
+  serve.py SERVER CERTIFICATE KEY FOLDER      SERVER is go, h2, haproxy, nghttpd, nginx or node
 
 It answers every push with 200. FOLDER is for the server's files. Prints where it listens.
 """
@@ -10,6 +10,7 @@ import os
 import pathlib
 import socket
 import ssl
+import subprocess
 import sys
 import threading
 
@@ -35,6 +36,31 @@ def run(port, *command):
                 break
     ready(port)
     os._exit(0)
+
+
+def go():
+    """Go's own server: answers without reading the body, and then asks the client to stop sending it (RST_STREAM with
+    NO_ERROR)."""
+    port = free_port()
+    (folder / "main.go").write_text("""
+      package main
+
+      import (
+        "log"
+        "net/http"
+        "os"
+      )
+
+      func main() {
+        http.HandleFunc("/", func(answer http.ResponseWriter, request *http.Request) {
+          answer.WriteHeader(200)
+        })
+        log.Fatal(http.ListenAndServeTLS("127.0.0.1:"+os.Args[3], os.Args[1], os.Args[2], nil))
+      }
+    """)
+    environment = {**os.environ, "GOCACHE": str(folder / "cache"), "GO111MODULE": "off"}
+    subprocess.run(["/usr/bin/go", "build", "-o", "server", "main.go"], cwd=folder, env=environment, check=True)
+    run(port, str(folder / "server"), certificate, key, str(port))
 
 
 def h2():
