@@ -61,6 +61,7 @@ check: ## Build and run the tests of everything that does no I/O, in less than a
 test: ## Build and run all tests (FILTER=name runs some)
 	@scripts/setup.sh test
 	swift build --build-tests $(CHECKED)
+	@Fuzz/run.sh check
 	@scripts/test.py $(if $(FILTER),'$(FILTER)')
 
 # In one run, the files that have least to do with what an edge does itself are left out.

@@ -2,6 +2,7 @@
 # Fuzzes the parsers with libFuzzer and the address sanitizer.
 #
 #   Fuzz/run.sh [TARGET|all] [SECONDS]      all targets, 20 seconds each
+#   Fuzz/run.sh check                       whether all fit the sources, after `swift build --build-tests`
 #
 # A target is Fuzz/Targets/NAME.swift with a line in the table below; its seeds are in Fuzz/Corpus/NAME, and an optional
 # dictionary is Fuzz/Targets/NAME.dict. New interesting inputs stay in .build/fuzz/NAME/found. An input that crashes is
@@ -22,7 +23,7 @@ certificate ApusModel ApusWire ApusTrust
 record ApusModel ApusTLS
 http2 ApusModel ApusHTTP2
 http2-client ApusModel ApusHTTP2
-journal ApusModel ApusWire ApusStore
+journal ApusModel ApusWire ApusThread ApusEmbedded ApusStore
 TABLE
 }
 
@@ -36,72 +37,76 @@ export SWIFT_BACKTRACE=enable=no
 # The Swift runtime keeps metadata that the leak check reports as leaked.
 export ASAN_OPTIONS=detect_leaks=0
 
-flags=(-swift-version 6 -O -g -wmo -sanitize=fuzzer,address -parse-as-library -package-name apus -use-ld=lld
-  -enable-experimental-feature Lifetimes -enable-upcoming-feature ExistentialAny
-  -enable-upcoming-feature InternalImportsByDefault -enable-upcoming-feature MemberImportVisibility
-  -I "$build")
+language=(-swift-version 6 -parse-as-library -enable-experimental-feature Lifetimes
+  -enable-upcoming-feature ExistentialAny -enable-upcoming-feature InternalImportsByDefault
+  -enable-upcoming-feature MemberImportVisibility)
+flags=("${language[@]}" -O -g -wmo -sanitize=fuzzer,address -package-name apus -use-ld=lld -I "$build")
 
-shims=()
-# OpenSSL and the C shims, for the modules above them.
-c_shims() {
-  local cflags
-  read -r -a cflags <<<"$(pkg-config --cflags openssl)"
-  printf 'module CShims {\n  umbrella "%s"\n  export *\n}\n' "$PWD/Sources/CShims/include" \
-    >"$build/CShims.modulemap"
-  local file object
-  for file in Sources/CShims/*.c; do
-    object=$build/CShims-$(basename "$file" .c).o
-    clang -c -g -O1 -fsanitize=fuzzer-no-link,address "${cflags[@]}" -I Sources/CShims/include "$file" -o "$object"
-    shims+=("$object")
-  done
-  flags+=(-Xcc "-fmodule-map-file=$PWD/Sources/COpenSSL/module.modulemap"
-    -Xcc "-fmodule-map-file=$build/CShims.modulemap" -I Sources/CShims/include)
-  for flag in "${cflags[@]}"; do flags+=(-Xcc "$flag"); done
+objects=()
+libraries=()
+
+# A C module of the system, NAME with flags for the compiler.
+system_module() {
+  flags+=(-Xcc "-fmodule-map-file=$PWD/Sources/$1/module.modulemap")
+  local flag
+  for flag in "${@:2}"; do flags+=(-Xcc "$flag"); done
 }
 
-engine=()
-# RocksDB and our C++ code for it, for the store.
-engine_shims() {
-  printf 'module CEngineLog {\n  umbrella "%s"\n  export *\n}\n' "$PWD/Sources/CEngineLog/include" \
-    >"$build/CEngineLog.modulemap"
-  local file object
-  for file in Sources/CEngineLog/*.cpp; do
-    object=$build/CEngineLog-$(basename "$file" .cpp).o
-    clang++ -c -g -O1 -std=c++17 -fsanitize=address -I Sources/CEngineLog/include "$file" -o "$object"
-    engine+=("$object")
+# Our own C or C++ module, likewise.
+c_module() {
+  local name=$1 file object
+  shift
+  printf 'module %s {\n  umbrella "%s"\n  export *\n}\n' "$name" "$PWD/Sources/$name/include" >"$build/$name.modulemap"
+  flags+=(-Xcc "-fmodule-map-file=$build/$name.modulemap" -I "Sources/$name/include")
+  for file in "Sources/$name"/*.c*; do
+    object=$build/$name-$(basename "${file%.*}").o
+    case $file in
+      *.c) clang -c -g -O1 -fsanitize=fuzzer-no-link,address "$@" -I "Sources/$name/include" "$file" -o "$object" ;;
+      *) clang++ -c -g -O1 -std=c++17 -fsanitize=address "$@" -I "Sources/$name/include" "$file" -o "$object" ;;
+    esac
+    objects+=("$object")
   done
-  engine+=(-lrocksdb -lstdc++)
-  flags+=(-Xcc "-fmodule-map-file=$PWD/Sources/CRocksDB/module.modulemap"
-    -Xcc "-fmodule-map-file=$build/CEngineLog.modulemap" -I Sources/CEngineLog/include)
+}
+
+# The C modules and libraries below a module.
+below() {
+  local cflags
+  case $1 in
+    ApusTLS | ApusTrust)
+      case $built in *" ApusTLS "* | *" ApusTrust "*) return ;; esac
+      read -r -a cflags <<<"$(pkg-config --cflags openssl)"
+      system_module COpenSSL ${cflags[@]+"${cflags[@]}"}
+      c_module CShims ${cflags[@]+"${cflags[@]}"}
+      libraries+=($(pkg-config --libs openssl))
+      ;;
+    ApusEmbedded) c_module CEmbedded ;;
+    ApusStore)
+      system_module CRocksDB
+      c_module CEngineLog
+      c_module CPostgres
+      libraries+=(-lrocksdb -lstdc++)
+      ;;
+  esac
 }
 
 built=" "
 module() {
   case $built in *" $1 "*) return ;; esac
-  case $1 in
-    ApusTrust | ApusTLS) if ((!${#shims[@]})); then c_shims; fi ;;
-    ApusStore) engine_shims ;;
-  esac
+  below "$1"
   echo "Compiling $1"
   # Targets may use @testable imports, like tests.
   swiftc "${flags[@]}" -enable-testing -module-name "$1" -emit-module \
     -emit-module-path "$build/$1.swiftmodule" -c -o "$build/$1.o" \
     $(find "Sources/$1" -name '*.swift' | sort)
+  objects+=("$build/$1.o")
   built+="$1 "
 }
 
-# Compiles the fuzzer of a target, given with its modules.
+# Compiles the fuzzer of a target, given with its modules. What targets before it needed is linked as well.
 compile() {
-  local name=$1 objects=() libraries=()
+  local name=$1 module
   shift
-  for module in "$@"; do
-    module "$module"
-    objects+=("$build/$module.o")
-    case $module in
-      ApusTrust | ApusTLS) libraries=("${shims[@]}" $(pkg-config --libs openssl)) ;;
-      ApusStore) libraries=("${engine[@]}") ;;
-    esac
-  done
+  for module in "$@"; do module "$module"; done
   swiftc "${flags[@]}" -module-name Fuzzer Fuzz/Input.swift "Fuzz/Targets/$name.swift" \
     "${objects[@]}" ${libraries[@]+"${libraries[@]}"} -o "$build/$name-fuzzer"
 }
@@ -128,6 +133,37 @@ fuzz() {
   fi
   grep -E '^Done|stat::new_units_added' "$log" | sed "s/^/$name: /"
 }
+
+# Whether a target compiles against the modules of a debug build, and has all modules below its own in the table.
+check() {
+  local name=$1 before=" " module own map
+  shift
+  for module in "$@"; do
+    for own in $(grep -rhoE '^(@testable |package |public |internal )*import Apus[A-Za-z0-9]+' "Sources/$module" |
+      sed 's/.* //' | sort -u); do
+      if [[ $before != *" $own "* ]]; then
+        echo "Fuzz/run.sh: $name needs $own before $module in the table" >&2
+        return 1
+      fi
+    done
+    before+="$module "
+  done
+  local maps=()
+  for map in .build/debug/C*.build/module.modulemap Sources/C*/module.modulemap; do
+    maps+=(-Xcc "-fmodule-map-file=$PWD/$map")
+  done
+  # The Swift package manager names the package after its folder.
+  local package
+  package=$(basename "$PWD" | tr '[:upper:]' '[:lower:]' | tr -c 'a-z0-9\n' _)
+  swiftc "${language[@]}" -typecheck -package-name "$package" \
+    -I .build/debug/Modules $(pkg-config --cflags-only-I libpq | sed 's/-I/-Xcc -I/g') "${maps[@]}" \
+    -module-name Fuzzer Fuzz/Input.swift "Fuzz/Targets/$name.swift"
+}
+
+if [ "$wanted" = check ]; then
+  targets | while read -r name modules; do check "$name" $modules; done
+  exit
+fi
 
 ran=0
 failed=0

@@ -44,7 +44,7 @@ private func readAny(_ file: [UInt8], behind durable: UInt64) {
 }
 
 private func chunks(in memory: JournalMemory, behind durable: UInt64) -> [[UInt8]] {
-  let bytes = memory.copied()
+  let bytes = memory.bytes.copied()
   guard let content = JournalContent(bytes.span, behind: durable) else {
     preconditionFailure("a written journal cannot be read")
   }
@@ -108,7 +108,7 @@ private struct Steps {
 
   /// Changes a byte of the ring.
   private func checkChanged(at place: Int) {
-    var bytes = memory.copied()
+    var bytes = memory.bytes.copied()
     let index =
       JournalFormat.headerByteCount + place % (bytes.count - JournalFormat.headerByteCount)
     bytes[index] ^= 0xff

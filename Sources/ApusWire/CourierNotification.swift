@@ -106,8 +106,8 @@ package struct CourierNotificationView: Sendable, Hashable {
   /// The id of the channel that it came over; empty for none.
   package var channelID: Range<Int>
 
-  /// Reads a notification. Without `extensions` the fields from 0x40 are unknown. An unknown priority or push type
-  /// reads as none.
+  /// Reads a notification. Without `extensions` the fields from 0x40 are unknown, and so is `mayBeRepeated`. An unknown
+  /// priority or push type reads as none.
   package init(
     decoding body: Span<UInt8>, direction: CourierDirection = .toDevice, extensions: Bool
   ) throws(CourierFault) {
@@ -145,12 +145,13 @@ package struct CourierNotificationView: Sendable, Hashable {
       default: break
       }
     }
+    let flags = CourierNotification.StorageFlags(rawValue: storage)
     notification = CourierNotification(
       token: try token.required(.notification, tokenID),
       topic: try topic.required(.notification, topicID),
       messageID: try messageID.required(.notification, 4),
       expirySeconds: expiry == UInt32.max ? nil : expiry, sentNanoseconds: sent,
-      storage: CourierNotification.StorageFlags(rawValue: storage),
+      storage: extensions ? flags : flags.subtracting(.mayBeRepeated),
       priority: Priority(rawValue: priority), id: id,
       pushType: pushType.flatMap(PushType.init(rawValue:)))
     self.payload = try payload.required(.notification, 3)

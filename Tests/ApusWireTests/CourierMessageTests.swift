@@ -246,6 +246,9 @@ struct CourierNotificationTests {
     let received = try view(
       plainFields + "40 0001 ff" + "42 0000" + "41 0003 010203", extensions: false)
     #expect(received.notification == expected && received.collapseID.isEmpty)
+    // Nor is the flag that goes with them.
+    let flagged = try view(plainFields + "07 0001 07", extensions: false)
+    #expect(flagged.notification == expected)
   }
 
   @Test("No expiry is 0xffffffff, and an absent field means the same")
