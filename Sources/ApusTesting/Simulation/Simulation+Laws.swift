@@ -8,6 +8,8 @@ extension Simulation {
   /// Something was acknowledged: calls `completion` when it can no longer return. A service that has ended a connection
   /// still reads input, but ignores it.
   func settle(isCurrent: @escaping () -> SimulatedLink?, completion: @escaping () -> Void) {
+    // A process that was taken over from, and has not noticed, hears of it and can remove nothing.
+    guard cluster?.hasFenced != true else { return }
     let generation = server.generation
     func look(_ attempts: Int) {
       timeline.after(seconds: 4) { [self] in
