@@ -129,6 +129,10 @@ package struct Registration: Sendable, Equatable {
       }
       topics[index].state = state
       topics[index].stateSinceMilliseconds = nowMilliseconds
+      // Equal times are those of a buried one.
+      if state == .unlisted, topics[index].generationSinceMilliseconds == nowMilliseconds {
+        topics[index].generationSinceMilliseconds -= 1
+      }
       if state != .unlisted { topics[index].wasListed = true }
     }
     for (topic, state) in lists where self[topic] == nil {
@@ -178,7 +182,7 @@ package struct Registration: Sendable, Equatable {
     }
     let entry = topics[index]
     let isGone = entry.isGone(nowMilliseconds, graceMilliseconds)
-    let isBack = entry.state == .unlisted && entry.wasListed
+    let isBack = entry.isDropped
     guard entry.generation == 0 || isBack else { return (entry.generation, false) }
     if entry.generation == 0 || isGone {
       topics[index].renewGeneration(
@@ -191,12 +195,30 @@ package struct Registration: Sendable, Equatable {
     }
     return (topics[index].generation, true)
   }
+
+  /// The death of the app's token is told: gives the topic the next generation, so that the token stays dead if the
+  /// clock is set back into the grace. False if nothing changed.
+  package mutating func bury(_ claims: TokenClaims, firstGeneration: UInt16 = 1) -> Bool {
+    let (index, found) = place(of: claims.topic)
+    guard found, claims.generation != 0, claims.generation == topics[index].generation,
+      topics[index].isDropped
+    else { return false }
+    topics[index].renewGeneration(
+      sinceMilliseconds: topics[index].stateSinceMilliseconds, first: firstGeneration)
+    return true
+  }
 }
 
 extension TopicRegistration {
+  /// Whether the app was listed, and is no longer.
+  fileprivate var isDropped: Bool { state == .unlisted && wasListed }
+
+  /// Whether the death of its token was told (`Registration.bury`): no token has its generation.
+  var isBuried: Bool { isDropped && generationSinceMilliseconds == stateSinceMilliseconds }
+
   /// Whether the app was dropped so long ago that its token is dead.
   fileprivate func isGone(_ nowMilliseconds: Int64, _ graceMilliseconds: Int64) -> Bool {
-    state == .unlisted && wasListed && nowMilliseconds - stateSinceMilliseconds >= graceMilliseconds
+    isDropped && nowMilliseconds - stateSinceMilliseconds >= graceMilliseconds
   }
 
   /// Tokens of older generations are dead since that time. For a dropped app it is the time of the drop and does not

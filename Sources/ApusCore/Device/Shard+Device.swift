@@ -65,7 +65,7 @@ extension Shard {
   mutating func noteIfDead(
     _ entry: TopicRegistration, of device: Device, nowMilliseconds: Int64
   ) {
-    guard entry.generation != 0 else { return }
+    guard entry.generation != 0, !entry.isBuried else { return }
     let claims = TokenClaims(
       device: device.key.id, topic: entry.topic, environment: device.key.environment,
       generation: entry.generation)
@@ -73,6 +73,15 @@ extension Shard {
       of: claims, nowMilliseconds: nowMilliseconds, graceMilliseconds: unregisterGraceMilliseconds)
     guard case .dead(let since) = standing else { return }
     deadTokens.append(DeadToken(claims: claims, token: nil, sinceMilliseconds: since))
+    bury(claims, of: device)
+  }
+
+  /// A token's death is told, which nothing takes back. The tokens of a retired device die with it.
+  mutating func bury(_ claims: TokenClaims, of device: Device) {
+    guard device.retiredMilliseconds == nil,
+      device.registration.bury(claims, firstGeneration: firstGeneration)
+    else { return }
+    recordChanged(device)
   }
 
   /// The app requests its token: the generation to issue it with.

@@ -102,6 +102,7 @@ package struct Shard: ~Copyable {
     case .dead(let since):
       deadTokenPushes.count(
         notification.claims, deadSince: since, nowMilliseconds: nowMilliseconds)
+      bury(notification.claims, of: device)
       return refuseDead(notification, answer, sinceMilliseconds: since)
     case .unknown:
       // A base token addresses any topic that the device has listed.

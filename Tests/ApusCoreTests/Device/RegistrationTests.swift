@@ -86,6 +86,26 @@ struct RegistrationTests {
     #expect(standing(registration, app, new, at: 202) == .active(.enabled))
   }
 
+  @Test("A buried token stays dead at any time, and only that of a dropped app is buried")
+  func buried() {
+    var registration = Registration()
+    let old = registration.generationForToken(
+      of: app, nowMilliseconds: 1, graceMilliseconds: 100
+    ).generation
+    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 2, graceMilliseconds: 100)
+    var changes = [registration.bury(claims(app, old))]
+    _ = registration.apply(lists: [:], nowMilliseconds: 3, graceMilliseconds: 100)
+    for generation in [0, old + 1, old, old] {
+      changes.append(registration.bury(claims(app, generation)))
+    }
+    #expect(changes == [false, false, false, true, false])
+    for now: Int64 in [0, 50, 200] {
+      #expect(standing(registration, app, old, at: now) == .dead(sinceMilliseconds: 3))
+    }
+    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 50, graceMilliseconds: 100)
+    #expect(standing(registration, app, old, at: 60) == .dead(sinceMilliseconds: 3))
+  }
+
   @Test("An app that asks within its grace keeps its token, even if its filter comes later")
   func backWithinGrace() {
     var registration = Registration()

@@ -83,6 +83,30 @@ struct ShardRetirementTests: ShardSuite {
         == Rejection(.unregistered, timestampMilliseconds: dropped))
   }
 
+  @Test(
+    "A token whose death was told stays dead if the clock is set back", arguments: [false, true])
+  func clockSetBack(byPush: Bool) {
+    serve()
+    let generation = token(topic)
+    let dropped = model.wallMilliseconds
+    model.filter(device, [:])
+    model.wallMilliseconds += 60_000
+    if byPush { _ = push(topic, generation: generation) }
+    // What the queue has of it is recorded no second time.
+    while let due = model.shard.nextDropped(nowMilliseconds: model.wallMilliseconds) {
+      model.shard.graceIsOver(due.topic, of: device, nowMilliseconds: model.wallMilliseconds)
+    }
+    #expect(model.shard.deadTokens.map(\.claims.generation) == [generation])
+    model.wallMilliseconds = dropped + 10
+    let again = token(topic)
+    #expect(again != generation)
+    model.filter(device, [topic: .enabled])
+    #expect(
+      push(topic, generation: generation)?.rejection
+        == Rejection(.unregistered, timestampMilliseconds: dropped))
+    #expect(push(topic, generation: again)?.rejection == nil)
+  }
+
   @Test("A topic dropped within its grace dies with the device, and is recorded once")
   func droppedWithinGrace() {
     serve()
