@@ -288,6 +288,9 @@ public enum Limits {
 
   /// Topics that the devices of one worker dropped and whose tokens will die soon.
   public static let droppedTopics = 65_536
+  /// Devices of one worker that wait for a failing store, beyond which a token whose death is told is not recorded as
+  /// dead: if the clock is set back, it may live again.
+  public static let burialsWaiting = 1024
 
   // MARK: Enrolment
 

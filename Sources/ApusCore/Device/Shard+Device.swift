@@ -77,8 +77,10 @@ extension Shard {
   }
 
   /// A token's death is told, which nothing takes back. The tokens of a retired device die with it.
+  ///
+  /// While the store fails, only so many devices stay in memory for this.
   mutating func bury(_ claims: TokenClaims, of device: Device) {
-    guard device.retiredMilliseconds == nil,
+    guard device.retiredMilliseconds == nil, retries.count < Limits.burialsWaiting,
       device.registration.bury(claims, firstGeneration: firstGeneration)
     else { return }
     recordChanged(device)

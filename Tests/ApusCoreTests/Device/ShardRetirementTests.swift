@@ -19,6 +19,13 @@ struct ShardRetirementTests: ShardSuite {
   func push(
     _ topic: TopicKey, generation: UInt16, interface: ProviderInterface = .http2
   ) -> Verdict? {
+    push(topic, generation: generation, interface: interface, to: device, model)
+  }
+
+  func push(
+    _ topic: TopicKey, generation: UInt16, interface: ProviderInterface = .http2,
+    to device: Device, _ model: ShardModel
+  ) -> Verdict? {
     let notification = model.shard.pool.takeNotification()
     notification.claims = TokenClaims(
       device: device.key.id, topic: topic, environment: device.key.environment,
@@ -105,6 +112,32 @@ struct ShardRetirementTests: ShardSuite {
       push(topic, generation: generation)?.rejection
         == Rejection(.unregistered, timestampMilliseconds: dropped))
     #expect(push(topic, generation: again)?.rejection == nil)
+  }
+
+  @Test("While the store fails, few devices wait to be recorded, and every push is answered")
+  func storeFails() {
+    let model = ShardModel(devices: Limits.burialsWaiting + 10)
+    for device in model.devices {
+      model.connect(device)
+      model.filter(device, [topic: .enabled])
+      _ = model.shard.generationForToken(
+        of: topic, on: device, nowMilliseconds: model.wallMilliseconds)
+      model.filter(device, [:])
+      model.disconnect(device)
+    }
+    model.settle()
+    model.wallMilliseconds += 60_000
+    func tell(_ devices: ArraySlice<Device>) {
+      for device in devices {
+        #expect(push(topic, generation: 1, to: device, model)?.rejection?.reason == .unregistered)
+      }
+      model.seal(all: true)
+      model.commit(succeeded: false)
+    }
+    tell(model.devices[..<Limits.burialsWaiting])
+    tell(model.devices[Limits.burialsWaiting...])
+    #expect(
+      model.devices.count { $0.recordVersion > $0.durableRecordVersion } == Limits.burialsWaiting)
   }
 
   @Test("A topic dropped within its grace dies with the device, and is recorded once")
