@@ -80,7 +80,8 @@ extension Shard {
   ///
   /// While the store fails, only so many devices stay in memory for this.
   mutating func bury(_ claims: TokenClaims, of device: Device) {
-    guard device.retiredMilliseconds == nil, retries.count < Limits.burialsWaiting,
+    guard renewsListedTokens, device.retiredMilliseconds == nil,
+      retries.count < Limits.burialsWaiting,
       device.registration.bury(claims, firstGeneration: firstGeneration)
     else { return }
     recordChanged(device)

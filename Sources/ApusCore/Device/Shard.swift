@@ -31,7 +31,7 @@ package struct Shard: ~Copyable {
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
   /// Of the tokens of apps that had none: see `Registration.generationForToken`.
   package var firstGeneration: UInt16 = 1
-  /// False for a canary of the simulation: see `Registration.apply`.
+  /// False for a canary of the simulation: see `Registration.apply` and `bury`.
   package var renewsListedTokens = true
 
   var group: CommitGroup
