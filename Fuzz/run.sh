@@ -152,9 +152,9 @@ check() {
   for map in .build/debug/C*.build/module.modulemap Sources/C*/module.modulemap; do
     maps+=(-Xcc "-fmodule-map-file=$PWD/$map")
   done
-  # The Swift package manager names the package after its folder.
+  # The Swift package manager names the package after its folder; the modules are open to that name only.
   local package
-  package=$(basename "$PWD" | tr '[:upper:]' '[:lower:]' | tr -c 'a-z0-9\n' _)
+  package=$(sed -n '/"-package-name"/ { s/.*"-package-name","\([^"]*\)".*/\1/p; q; }' .build/debug.yaml)
   swiftc "${language[@]}" -typecheck -package-name "$package" \
     -I .build/debug/Modules $(pkg-config --cflags-only-I libpq | sed 's/-I/-Xcc -I/g') "${maps[@]}" \
     -module-name Fuzzer Fuzz/Input.swift "Fuzz/Targets/$name.swift"

@@ -290,7 +290,7 @@ public enum Limits {
   public static let droppedTopics = 65_536
   /// Devices of one worker that wait for a failing store, beyond which a token whose death is told is not recorded as
   /// dead: if the clock is set back, it may live again.
-  public static let burialsWaiting = 1024
+  public static let invalidationsWaiting = 1024
 
   // MARK: Enrolment
 

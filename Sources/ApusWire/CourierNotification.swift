@@ -106,8 +106,8 @@ package struct CourierNotificationView: Sendable, Hashable {
   /// The id of the channel that it came over; empty for none.
   package var channelID: Range<Int>
 
-  /// Reads a notification. Without `extensions` the fields from 0x40 are unknown, and so is `mayBeRepeated`. An unknown
-  /// priority or push type reads as none.
+  /// Reads a notification. Without `extensions` it ignores the fields from 0x40 and the flag `mayBeRepeated`. It reads
+  /// an unknown priority or push type as none.
   package init(
     decoding body: Span<UInt8>, direction: CourierDirection = .toDevice, extensions: Bool
   ) throws(CourierFault) {

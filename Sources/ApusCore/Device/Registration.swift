@@ -129,7 +129,7 @@ package struct Registration: Sendable, Equatable {
       }
       topics[index].state = state
       topics[index].stateSinceMilliseconds = nowMilliseconds
-      // Equal times are those of a buried one.
+      // Equal times are those of an invalidated one.
       if state == .unlisted, topics[index].generationSinceMilliseconds == nowMilliseconds {
         topics[index].generationSinceMilliseconds -= 1
       }
@@ -198,7 +198,7 @@ package struct Registration: Sendable, Equatable {
 
   /// The death of the app's token is told: gives the topic the next generation, so that the token stays dead if the
   /// clock is set back into the grace. False if nothing changed.
-  package mutating func bury(_ claims: TokenClaims, firstGeneration: UInt16 = 1) -> Bool {
+  package mutating func invalidate(_ claims: TokenClaims, firstGeneration: UInt16 = 1) -> Bool {
     let (index, found) = place(of: claims.topic)
     guard found, claims.generation != 0, claims.generation == topics[index].generation,
       topics[index].isDropped
@@ -213,8 +213,8 @@ extension TopicRegistration {
   /// Whether the app was listed, and is no longer.
   fileprivate var isDropped: Bool { state == .unlisted && wasListed }
 
-  /// Whether the death of its token was told (`Registration.bury`): no token has its generation.
-  var isBuried: Bool { isDropped && generationSinceMilliseconds == stateSinceMilliseconds }
+  /// Whether the death of its token was told (`Registration.invalidate`): no token has its generation.
+  var isInvalidated: Bool { isDropped && generationSinceMilliseconds == stateSinceMilliseconds }
 
   /// Whether the app was dropped so long ago that its token is dead.
   fileprivate func isGone(_ nowMilliseconds: Int64, _ graceMilliseconds: Int64) -> Bool {

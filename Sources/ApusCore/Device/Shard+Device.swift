@@ -65,7 +65,7 @@ extension Shard {
   mutating func noteIfDead(
     _ entry: TopicRegistration, of device: Device, nowMilliseconds: Int64
   ) {
-    guard entry.generation != 0, !entry.isBuried else { return }
+    guard entry.generation != 0, !entry.isInvalidated else { return }
     let claims = TokenClaims(
       device: device.key.id, topic: entry.topic, environment: device.key.environment,
       generation: entry.generation)
@@ -73,16 +73,16 @@ extension Shard {
       of: claims, nowMilliseconds: nowMilliseconds, graceMilliseconds: unregisterGraceMilliseconds)
     guard case .dead(let since) = standing else { return }
     deadTokens.append(DeadToken(claims: claims, token: nil, sinceMilliseconds: since))
-    bury(claims, of: device)
+    invalidate(claims, of: device)
   }
 
   /// A token's death is told, which nothing takes back. The tokens of a retired device die with it.
   ///
   /// While the store fails, only so many devices stay in memory for this.
-  mutating func bury(_ claims: TokenClaims, of device: Device) {
+  mutating func invalidate(_ claims: TokenClaims, of device: Device) {
     guard renewsListedTokens, device.retiredMilliseconds == nil,
-      retries.count < Limits.burialsWaiting,
-      device.registration.bury(claims, firstGeneration: firstGeneration)
+      retries.count < Limits.invalidationsWaiting,
+      device.registration.invalidate(claims, firstGeneration: firstGeneration)
     else { return }
     recordChanged(device)
   }

@@ -31,7 +31,7 @@ package struct Shard: ~Copyable {
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
   /// Of the tokens of apps that had none: see `Registration.generationForToken`.
   package var firstGeneration: UInt16 = 1
-  /// False for a canary of the simulation: see `Registration.apply` and `bury`.
+  /// False for a canary of the simulation: see `Registration.apply` and `invalidate`.
   package var renewsListedTokens = true
 
   var group: CommitGroup
@@ -102,7 +102,7 @@ package struct Shard: ~Copyable {
     case .dead(let since):
       deadTokenPushes.count(
         notification.claims, deadSince: since, nowMilliseconds: nowMilliseconds)
-      bury(notification.claims, of: device)
+      invalidate(notification.claims, of: device)
       return refuseDead(notification, answer, sinceMilliseconds: since)
     case .unknown:
       // A base token addresses any topic that the device has listed.

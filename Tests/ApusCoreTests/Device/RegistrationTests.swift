@@ -19,6 +19,15 @@ struct RegistrationTests {
       of: claims(topic, generation), nowMilliseconds: now, graceMilliseconds: 100)
   }
 
+  /// The app requests its token at 1 and lists its topic at 2. Returns the token's generation.
+  func install(in registration: inout Registration) -> UInt16 {
+    let generation = registration.generationForToken(
+      of: app, nowMilliseconds: 1, graceMilliseconds: 100
+    ).generation
+    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 2, graceMilliseconds: 100)
+    return generation
+  }
+
   @Test("Each filter replaces all lists, and reports which topics it opens and closes")
   func filters() {
     var registration = Registration()
@@ -69,10 +78,7 @@ struct RegistrationTests {
     "An app that lists its topic again after the grace is a new one, and its old token stays dead")
   func reinstalled() {
     var registration = Registration()
-    let old = registration.generationForToken(
-      of: app, nowMilliseconds: 1, graceMilliseconds: 100
-    ).generation
-    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 2, graceMilliseconds: 100)
+    let old = install(in: &registration)
     _ = registration.apply(lists: [:], nowMilliseconds: 3, graceMilliseconds: 100)
     var within = registration
     _ = within.apply(lists: [app: .enabled], nowMilliseconds: 102, graceMilliseconds: 100)
@@ -86,17 +92,14 @@ struct RegistrationTests {
     #expect(standing(registration, app, new, at: 202) == .active(.enabled))
   }
 
-  @Test("A buried token stays dead at any time, and only that of a dropped app is buried")
-  func buried() {
+  @Test("An invalidated token stays dead at any time; only a dropped app's can be invalidated")
+  func invalidated() {
     var registration = Registration()
-    let old = registration.generationForToken(
-      of: app, nowMilliseconds: 1, graceMilliseconds: 100
-    ).generation
-    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 2, graceMilliseconds: 100)
-    var changes = [registration.bury(claims(app, old))]
+    let old = install(in: &registration)
+    var changes = [registration.invalidate(claims(app, old))]
     _ = registration.apply(lists: [:], nowMilliseconds: 3, graceMilliseconds: 100)
     for generation in [0, old + 1, old, old] {
-      changes.append(registration.bury(claims(app, generation)))
+      changes.append(registration.invalidate(claims(app, generation)))
     }
     #expect(changes == [false, false, false, true, false])
     for now: Int64 in [0, 50, 200] {
@@ -109,10 +112,7 @@ struct RegistrationTests {
   @Test("An app that asks within its grace keeps its token, even if its filter comes later")
   func backWithinGrace() {
     var registration = Registration()
-    let token = registration.generationForToken(
-      of: app, nowMilliseconds: 1, graceMilliseconds: 100
-    ).generation
-    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 2, graceMilliseconds: 100)
+    let token = install(in: &registration)
     _ = registration.apply(lists: [:], nowMilliseconds: 3, graceMilliseconds: 100)
     let again = registration.generationForToken(
       of: app, nowMilliseconds: 50, graceMilliseconds: 100)

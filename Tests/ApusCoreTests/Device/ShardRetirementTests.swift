@@ -44,6 +44,13 @@ struct ShardRetirementTests: ShardSuite {
       of: topic, on: device, nowMilliseconds: model.wallMilliseconds)
   }
 
+  /// Takes the dropped topics whose grace is over.
+  func endGraces() {
+    while let due = model.shard.nextDropped(nowMilliseconds: model.wallMilliseconds) {
+      model.shard.graceIsOver(due.topic, of: device, nowMilliseconds: model.wallMilliseconds)
+    }
+  }
+
   // MARK: Tokens
 
   @Test("Every token is dead since the retirement, including unknown ones and the base token")
@@ -100,9 +107,7 @@ struct ShardRetirementTests: ShardSuite {
     model.wallMilliseconds += 60_000
     if byPush { _ = push(topic, generation: generation) }
     // What the queue has of it is recorded no second time.
-    while let due = model.shard.nextDropped(nowMilliseconds: model.wallMilliseconds) {
-      model.shard.graceIsOver(due.topic, of: device, nowMilliseconds: model.wallMilliseconds)
-    }
+    endGraces()
     #expect(model.shard.deadTokens.map(\.claims.generation) == [generation])
     model.wallMilliseconds = dropped + 10
     let again = token(topic)
@@ -116,7 +121,7 @@ struct ShardRetirementTests: ShardSuite {
 
   @Test("While the store fails, few devices wait to be recorded, and every push is answered")
   func storeFails() {
-    let model = ShardModel(devices: Limits.burialsWaiting + 10)
+    let model = ShardModel(devices: Limits.invalidationsWaiting + 10)
     for device in model.devices {
       model.connect(device)
       model.filter(device, [topic: .enabled])
@@ -134,10 +139,11 @@ struct ShardRetirementTests: ShardSuite {
       model.seal(all: true)
       model.commit(succeeded: false)
     }
-    tell(model.devices[..<Limits.burialsWaiting])
-    tell(model.devices[Limits.burialsWaiting...])
+    tell(model.devices[..<Limits.invalidationsWaiting])
+    tell(model.devices[Limits.invalidationsWaiting...])
     #expect(
-      model.devices.count { $0.recordVersion > $0.durableRecordVersion } == Limits.burialsWaiting)
+      model.devices.count { $0.recordVersion > $0.durableRecordVersion }
+        == Limits.invalidationsWaiting)
   }
 
   @Test("A topic dropped within its grace dies with the device, and is recorded once")
@@ -149,9 +155,7 @@ struct ShardRetirementTests: ShardSuite {
     let since = model.wallMilliseconds
     model.retire(device)
     model.wallMilliseconds += 60_000
-    while let due = model.shard.nextDropped(nowMilliseconds: model.wallMilliseconds) {
-      model.shard.graceIsOver(due.topic, of: device, nowMilliseconds: model.wallMilliseconds)
-    }
+    endGraces()
     #expect(model.shard.deadTokens.map(\.sinceMilliseconds) == [since])
     #expect(
       push(topic, generation: generation)?.rejection
