@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import secrets
 import signal
 import time
 
@@ -22,7 +23,9 @@ class Mosquitto:
         self.load = bench.scratch / "mqtt_fleet"
         if not self.load.exists():
             bench.compile("mqtt_fleet.c", "mqtt_fleet", "-lssl", "-lcrypto")
-        issued = json.loads(output_of(bench.apus, "device", "add", "--data", bench.data, "--name", "mqtt", "--json"))
+        # No two devices have one name, and a suite may start several brokers.
+        name = f"mqtt-{secrets.token_hex(4)}"
+        issued = json.loads(output_of(bench.apus, "device", "add", "--data", bench.data, "--name", name, "--json"))
         self.client = [bench.data / "authority/service.crt", issued["certificate_file"], issued["key_file"]]
 
     def start(self, cpus=(SERVER_CPU,), pause=0.005):
