@@ -197,7 +197,7 @@ struct ClusterDatabaseTests {
     defer { store.close() }
     #expect(store.incarnation == 6 && store.predecessor == 5)
     #expect(try store.get(.devices, [1]) == [2])
-    #expect(try sql("SELECT version FROM apus.service") == ["\(PostgresOpening.version)"])
+    #expect(try sql("SELECT version FROM apus.service") == ["\(PostgresTables.version)"])
     #expect(try sql("SELECT holder FROM apus.lease") == ["apus"])
   }
 

@@ -322,7 +322,7 @@ struct PostgresStoreTests {
     let reports = Recorder<DatabaseProgress>()
     let first = try open {
       $0.renewMilliseconds = 20
-      $0.onProgress = { _, progress in reports.append(progress) }
+      $0.onProgress = { _, _, progress in reports.append(progress) }
     }
     for number in UInt8(0)..<5 {
       #expect(await commit(first) { $0.put(.meta, [number], [1]) } == nil)
@@ -330,18 +330,18 @@ struct PostgresStoreTests {
     while reports.all.last?.group != 5 { try await Task.sleep(for: .milliseconds(10)) }
     first.close()
     let seen = DatabaseProgress(era: 0, group: 5)
-    let second = try open { $0.seen = seen }
+    let second = try open { $0.seen = { _ in seen } }
     #expect(second.progress == seen)
     second.close()
 
     try sql("UPDATE apus.lane SET n = n - 2")
-    let error = #expect(throws: StoreError.self) { try open { $0.seen = seen } }
+    let error = #expect(throws: StoreError.self) { try open { $0.seen = { _ in seen } } }
     #expect("\(try #require(error))".contains("(it is at 0.3, and was at 0.5)"))
     let accepting = try open { $0.beginsEraAfter = seen }
     #expect(accepting.progress == DatabaseProgress(era: 1, group: 3))
     accepting.close()
     // From then on it is further than what anybody has seen.
-    let last = try open { $0.seen = seen }
+    let last = try open { $0.seen = { _ in seen } }
     defer { last.close() }
     #expect(await commit(last) { $0.put(.meta, [9], [1]) } == nil)
   }

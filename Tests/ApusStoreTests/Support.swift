@@ -107,7 +107,8 @@ enum Engine: String, CaseIterable, Sendable {
     switch self {
     case .rocks: try RocksStore(path: scratch.path)
     case .memory: MemoryStore()
-    case .postgres: try PostgresStore(scratch.database(), .forTests)
+    case .postgres:
+      try PostgresStore(scratch.database(), .forTests { $0.part = 1 })
     }
   }
 }
@@ -118,6 +119,12 @@ extension PostgresOptions {
     var options = PostgresOptions()
     options.allowsSingleServer = true
     options.readers = 2
+    return options
+  }
+
+  static func forTests(_ change: (inout PostgresOptions) -> Void) -> PostgresOptions {
+    var options = forTests
+    change(&options)
     return options
   }
 }

@@ -29,10 +29,15 @@ struct ProgressFile: Sendable {
 }
 
 extension DataDirectory {
+  /// Of a part of a cluster's devices; 0 for the only one.
+  func progressFile(of part: Int) -> ProgressFile {
+    ProgressFile(path: part == 0 ? progressFile : "\(progressFile).\(part)")
+  }
+
   /// How far the database was when it was last seen; nil if that is not known.
   package var seenProgress: DatabaseProgress? {
     guard let marked = try? markedDatabase() else { return nil }
-    return ProgressFile(path: progressFile).read(marked)
+    return progressFile(of: 0).read(marked)
   }
 
   /// Remembers how far the database is; false if it has been further, and so went back in time.
@@ -42,7 +47,7 @@ extension DataDirectory {
   package func note(_ progress: DatabaseProgress, after seen: DatabaseProgress?) -> Bool {
     if let seen, progress < seen { return false }
     guard let marked = try? markedDatabase() else { return true }
-    let file = ProgressFile(path: progressFile)
+    let file = progressFile(of: 0)
     if let now = file.read(marked), progress < now { return true }
     file.write(progress, of: marked)
     return true
@@ -64,14 +69,14 @@ extension DataDirectory {
     var options = PostgresOptions()
     options.allowsSingleServer = allowsSingleServer
     options.beginsEraAfter =
-      ProgressFile(path: progressFile).read(marked) ?? DatabaseProgress(era: 0, group: 0)
+      progressFile(of: 0).read(marked) ?? DatabaseProgress(era: 0, group: 0)
     if let member = try clusterMember() { options.node = member.node.text }
     let store = try openDatabase(address, options)
     defer { store.close() }
     let numbers = try CountedNumbers(of: store).raised(by: step)
     let count = try RestoredNumbers.put(
       numbers, into: store, keepsTokens: keepsTokens, nowMilliseconds: nowSeconds * 1000)
-    ProgressFile(path: progressFile).write(store.progress, of: marked)
+    progressFile(of: 0).write(store.progress, of: marked)
     return count
   }
 }

@@ -108,10 +108,13 @@ extension DataDirectory {
         "\(path) has a store of its own: copy it with `apus store copy`, or name another directory")
     }
     var options = options
-    let progress = ProgressFile(path: progressFile)
     let marked = try markedDatabase()
-    if options.beginsEraAfter == nil { options.seen = marked.flatMap(progress.read) }
-    options.onProgress = { id, found in progress.write(found, of: Self.text(id)) }
+    if options.beginsEraAfter == nil {
+      options.seen = { [self] part in marked.flatMap(progressFile(of: part).read) }
+    }
+    options.onProgress = { [self] id, part, found in
+      progressFile(of: part).write(found, of: Self.text(id))
+    }
     let store = try PostgresStore(address, options)
     do {
       let id = Self.text(store.databaseID)

@@ -64,10 +64,7 @@ package final class ClusterDatabase {
     } catch {
       throw .database(place: address.description, detail: "\(error)")
     }
-    var options = PostgresOptions()
-    options.node = node
-    databaseID = try PostgresOpening(address: address, options: options)
-      .requireNewestTables(connection)
+    databaseID = try PostgresTables(address: address, part: 0).requireNewest(connection)
   }
 
   private func attempt<Result>(

@@ -23,15 +23,17 @@ import Glibc
   /// their order.
   ///
   /// - Parameters:
+  ///   - part: The part of a cluster's devices whose tables the statements are about.
   ///   - name: What `pg_stat_activity` shows as the connection's application.
   ///   - prepares: The statements that will be used by `send`.
   ///   - withinMilliseconds: For the settings and the preparation.
   init(
-    _ address: PostgresAddress, name: String, prepares: [PostgresStatements.Statement] = [],
+    _ address: PostgresAddress, part: Int = 0, name: String,
+    prepares: [PostgresStatements.Statement] = [],
     withinMilliseconds limit: Int64
   ) throws(PostgresFault) {
     if let reason = PostgresLibrary.fault { throw .library(reason) }
-    statements = .all
+    statements = .of(part: part)
     unsafe handle = try Self.connect(address, name)
     // Set before anything can throw, so that `deinit` need not know how far this came.
     unsafe cpq_set_nonblocking(handle, 1)

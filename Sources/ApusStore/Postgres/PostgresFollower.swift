@@ -12,7 +12,13 @@ package final class PostgresFollower: StoreFollower {
     var options = options
     options.readers = 1
     self.address = address
-    try PostgresOpening(address: address, options: options).requireTables()
+    let tables = PostgresTables(address: address, part: options.part)
+    try tables.require(
+      tables.attempt { () throws(PostgresFault) in
+        try PostgresConnection(
+          address, part: options.part, name: "apus/\(options.node)/follower",
+          withinMilliseconds: options.answerMilliseconds)
+      })
     reading = PostgresReading(
       PostgresReaders(address, name: "apus/\(options.node)/follower", options) {}, address, options)
     try catchUp()

@@ -47,7 +47,7 @@ final class PostgresKeeper: @unchecked Sendable {
       if renewal.isPast {
         renewal = .after(milliseconds: options.renewMilliseconds)
         renew()
-        options.onProgress(tenure.databaseID, progress())
+        options.onProgress(tenure.databaseID, tenure.part, progress())
         expiries.search(reading, rows: options.expirySearchRows)
       }
       do throws(PostgresFault) { try reading.readers.replenish() } catch {
@@ -97,6 +97,7 @@ final class PostgresKeeper: @unchecked Sendable {
 
   private func connect() throws(PostgresFault) -> PostgresConnection {
     try PostgresConnection(
-      address, name: tenure.connectionName, withinMilliseconds: options.answerMilliseconds)
+      address, part: options.part, name: tenure.connectionName,
+      withinMilliseconds: options.answerMilliseconds)
   }
 }

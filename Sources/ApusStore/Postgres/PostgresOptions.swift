@@ -4,18 +4,22 @@ package import ApusModel
 package struct PostgresOptions: Sendable {
   /// The name of the node among those that use the database: 1 to 40 of a-z, 0-9 and "-".
   package var node = "apus"
+  /// The part of a cluster's devices whose rows these are; 0 for a service of its own.
+  package var part = 0
+  /// The parts of which the opening takes the first that is free, beginning with part 0; nil: `part` alone.
+  package var parts: Range<Int>?
   /// What the opening does while another process uses the database; nil if it is refused.
   package var standby: StandbyOptions?
   /// Whether a database without a synchronous standby is good enough. What was accepted can then be lost with its
   /// machine.
   package var allowsSingleServer = false
-  /// How far the database was when it was last seen: one that is not as far went back in time, and is refused. Nil if
-  /// that is not known, or accepted.
-  package var seen: DatabaseProgress?
+  /// How far the rows of a part were when they were last seen: a database that is not as far went back in time, and is
+  /// refused. Nil if that is not known, or accepted.
+  package var seen: @Sendable (_ part: Int) -> DatabaseProgress? = { _ in nil }
   /// Accepts a database that went back: it is in a later era than `seen` from then on.
   package var beginsEraAfter: DatabaseProgress?
-  /// Called about once a second with the database's id, and how far it is.
-  package var onProgress: @Sendable ([UInt8], DatabaseProgress) -> Void = { _, _ in }
+  /// Called about once a second with the database's id, the part, and how far its rows are.
+  package var onProgress: @Sendable ([UInt8], Int, DatabaseProgress) -> Void = { _, _, _ in }
   /// Milliseconds for which groups wait for a database that does not answer, before they are refused.
   package var holdMilliseconds: Int64 = 5000
   /// Milliseconds for which the opening waits for a database that is not reached, as during a failover.

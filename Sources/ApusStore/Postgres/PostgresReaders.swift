@@ -37,7 +37,7 @@ final class PostgresReaders: Sendable {
   func replenish() throws(PostgresFault) {
     while isShort {
       let connection = try PostgresConnection(
-        address, name: name, prepares: PostgresStatements.ofReaders,
+        address, part: options.part, name: name, prepares: PostgresStatements.ofReaders,
         withinMilliseconds: options.answerMilliseconds)
       state.notify { state in
         if !state.isClosed { state.ready.append(connection) }

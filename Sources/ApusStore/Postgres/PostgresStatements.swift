@@ -3,12 +3,25 @@ import ApusModel
 
 /// The parts of `postgresql.sql`.
 package struct PostgresStatements: Sendable {
-  /// The whole file.
-  package static var file: String { String(decoding: EmbeddedFile.postgresql.bytes, as: UTF8.self) }
+  /// The whole file, with the schema of part 0.
+  package static var file: String {
+    String(decoding: EmbeddedFile.postgresql.bytes, as: UTF8.self).replacing(
+      "{schema}", with: schema(0))
+  }
+
+  private static func schema(_ part: Int) -> String { part == 0 ? "apus" : "apus_\(part)" }
 
   private let parts: [String: String]
 
-  static let all = PostgresStatements(parsing: EmbeddedFile.postgresql.bytes)
+  /// For part 0 of a cluster's devices, and what the nodes share.
+  static let all = PostgresStatements(parsing: EmbeddedFile.postgresql.bytes, part: 0)
+
+  /// For the tables of a part of a cluster's devices.
+  static func of(part: Int) -> PostgresStatements {
+    part == 0 ? all : PostgresStatements(parsing: EmbeddedFile.postgresql.bytes, part: part)
+  }
+
+  private let part: Int
 
   /// Statements that a connection prepares once, for each family where they name one.
   static let ofReaders: [Statement] = [.get, .scan, .scanToEnd, .mailboxes, .expired]
@@ -52,42 +65,46 @@ package struct PostgresStatements: Sendable {
     }
   }
 
-  init(parsing file: [UInt8]) {
+  init(parsing file: [UInt8], part: Int) {
+    let schema = Self.schema(part)
     var parts: [String: String] = [:]
     var name = ""
     for line in String(decoding: file, as: UTF8.self).split(separator: "\n") {
       if line.hasPrefix("--@ ") {
         name = String(line.dropFirst(4))
       } else if !line.hasPrefix("--") {
-        parts[name, default: ""] += line + "\n"
+        parts[name, default: ""] += line.replacing("{schema}", with: schema) + "\n"
       }
     }
-    self.parts = parts
+    (self.parts, self.part) = (parts, part)
   }
 
-  func text(_ statement: Statement) -> String { part(statement.rawValue) }
+  func text(_ statement: Statement) -> String { text(statement.rawValue) }
 
   func text(_ statement: Statement, of family: StoreFamily) -> String {
-    part(statement.rawValue).replacing("{family}", with: "\(family.name)")
+    text(statement.rawValue).replacing("{family}", with: "\(family.name)")
   }
 
-  var settings: [String] { Self.commands(part("settings")) }
+  var settings: [String] { Self.commands(text("settings")) }
 
   /// Creates the tables, in version 1.
   var schema: [String] {
-    Self.commands(part("schema"))
+    Self.commands(text("schema"))
       + StoreFamily.allCases.flatMap { family in
-        Self.commands(part("table").replacing("{family}", with: "\(family.name)"))
+        Self.commands(text("table").replacing("{family}", with: "\(family.name)"))
       }
   }
 
   /// Changes the tables of an earlier version into those of the newest.
   func migration(from version: Int) -> [String] {
-    guard version < PostgresOpening.version else { return [] }
-    return (version + 1...PostgresOpening.version).flatMap { Self.commands(part("schema-\($0)")) }
+    guard version < PostgresTables.version else { return [] }
+    return (version + 1...PostgresTables.version).flatMap { next in
+      Self.commands(text("schema-\(next)"))
+        + (part == 0 ? Self.commands(parts["schema-\(next)-cluster"] ?? "") : [])
+    }
   }
 
-  private func part(_ name: String) -> String {
+  private func text(_ name: String) -> String {
     guard let text = parts[name] else { preconditionFailure("postgresql.sql has no part \(name)") }
     return text
   }

@@ -31,6 +31,8 @@ package final class PostgresStore: DurableStore {
   ) throws(StoreError) -> PostgresCore {
     while true {
       let tenure = try PostgresOpening(address: address, options: options).open()
+      var options = options
+      options.part = tenure.part
       do throws(StoreError) { return try PostgresCore(address, tenure, options) } catch {
         guard options.standby != nil, error.letsNodeWait else { throw error }
         options.onEvent(.stillFailing(error, retryMilliseconds: options.retryMilliseconds))
@@ -47,6 +49,8 @@ package final class PostgresStore: DurableStore {
   /// The number of this start among all that have used the database, and that of the process before.
   package var incarnation: Int64 { core.tenure.incarnation }
   package var predecessor: Int64 { core.tenure.predecessor }
+  /// The part of a cluster's devices whose rows it has.
+  package var part: Int { core.tenure.part }
   /// How far the database was when it was opened.
   package var progress: DatabaseProgress { core.tenure.progress }
 

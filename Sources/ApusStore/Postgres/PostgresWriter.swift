@@ -106,7 +106,8 @@ final class PostgresWriter {
     let limit = options.answerMilliseconds
     let name = "\(tenure.connectionName)/0"
     let opened = try PostgresConnection(
-      address, name: name, prepares: PostgresStatements.ofWriters, withinMilliseconds: limit)
+      address, part: options.part, name: name, prepares: PostgresStatements.ofWriters,
+      withinMilliseconds: limit)
     // An earlier connection may be frozen in the middle of a transaction, whose lock the next statement waits for.
     _ = try opened.ask(.disconnect, PostgresValues(.text(name)), withinMilliseconds: limit) {
       $0.count

@@ -1,6 +1,7 @@
 -- Everything that Apus asks of PostgreSQL: its tables, the settings of its connections, and its statements. The program
 -- contains this file and executes it part by part; a line "--@ name" begins a part. {family} stands for each of the
--- seven tables of rows.
+-- seven tables of rows. Where the devices of a cluster are divided into parts, each further part has such tables, a lease
+-- and a lane in a schema of its own: apus_1, apus_2 and so on.
 
 --@ settings
 -- Of every connection. The plans of prepared statements are made once, and on purpose without statistics: each statement
@@ -17,9 +18,9 @@ SET client_min_messages = warning;
 SET idle_in_transaction_session_timeout = '10s';
 
 --@ schema
-CREATE SCHEMA IF NOT EXISTS apus;
+CREATE SCHEMA IF NOT EXISTS {schema};
 -- One row: which version of this file made the tables, and which database this is.
-CREATE TABLE apus.service (
+CREATE TABLE {schema}.service (
   version integer NOT NULL,
   id bytea NOT NULL,
   -- The last number given to a start of a service.
@@ -28,17 +29,17 @@ CREATE TABLE apus.service (
   moved boolean NOT NULL,
   single boolean PRIMARY KEY DEFAULT true CHECK (single)
 );
-INSERT INTO apus.service (version, id, incarnations, moved)
+INSERT INTO {schema}.service (version, id, incarnations, moved)
   VALUES (1, decode(replace(gen_random_uuid()::text, '-', ''), 'hex'), 0, false);
 -- Who uses the tables. `counter` grows every second while the process lives.
-CREATE TABLE apus.lease (
+CREATE TABLE {schema}.lease (
   node text PRIMARY KEY,
   incarnation bigint NOT NULL,
   counter bigint NOT NULL,
   released boolean NOT NULL
 ) WITH (fillfactor = 50);
 -- One row for each connection that writes. Its first statement in each transaction must find this row as it left it.
-CREATE TABLE apus.lane (
+CREATE TABLE {schema}.lane (
   id integer PRIMARY KEY,
   node text NOT NULL,
   incarnation bigint NOT NULL,
@@ -51,9 +52,13 @@ CREATE TABLE apus.lane (
 
 --@ schema-2
 -- The one lease is that of the service, and `holder` is the node that has it.
-ALTER TABLE apus.lease ADD COLUMN holder text NOT NULL DEFAULT 'apus';
+ALTER TABLE {schema}.lease ADD COLUMN holder text NOT NULL DEFAULT 'apus';
 -- Grows when an operator accepts a database that went back in time.
-ALTER TABLE apus.service ADD COLUMN era bigint NOT NULL DEFAULT 0;
+ALTER TABLE {schema}.service ADD COLUMN era bigint NOT NULL DEFAULT 0;
+UPDATE {schema}.service SET version = 2;
+
+--@ schema-2-cluster
+-- What the nodes of a cluster share, whatever the parts of its devices.
 -- The nodes of a cluster. Only what `seen` and `state` say is for people alone; nothing is decided by a clock.
 CREATE TABLE apus.node (
   name text PRIMARY KEY,
@@ -92,27 +97,26 @@ CREATE TABLE apus.invitation (
   sealed bytea NOT NULL,
   expires timestamptz NOT NULL
 );
-UPDATE apus.service SET version = 2;
 
 --@ table
 -- Keys and values are the same bytes as in the embedded store. They are neither compressed nor moved out of line while
 -- they fit in a page; room in each page lets an update stay in it, so that it changes no index.
-CREATE TABLE apus.{family} (key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (key))
+CREATE TABLE {schema}.{family} (key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (key))
   WITH (fillfactor = 75, toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
-ALTER TABLE apus.{family} ALTER COLUMN key SET STORAGE PLAIN;
-ALTER TABLE apus.{family} ALTER COLUMN value SET STORAGE EXTERNAL;
+ALTER TABLE {schema}.{family} ALTER COLUMN key SET STORAGE PLAIN;
+ALTER TABLE {schema}.{family} ALTER COLUMN value SET STORAGE EXTERNAL;
 
 --@ schema-exists
-SELECT 1 FROM pg_class WHERE oid = to_regclass('apus.service');
+SELECT 1 FROM pg_class WHERE oid = to_regclass('{schema}.service');
 
 --@ service
-SELECT version, id, moved FROM apus.service;
+SELECT version, id, moved FROM {schema}.service;
 
 --@ era
-SELECT era FROM apus.service;
+SELECT era FROM {schema}.service;
 
 --@ era-raise
-UPDATE apus.service SET era = greatest(era, $1::bigint) + 1 RETURNING era;
+UPDATE {schema}.service SET era = greatest(era, $1::bigint) + 1 RETURNING era;
 
 --@ schema-lock
 -- One process at a time makes or changes the tables.
@@ -124,7 +128,7 @@ SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting(
   current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery();
 
 --@ lease
-SELECT incarnation, counter, released, holder FROM apus.lease WHERE node = $1::text;
+SELECT incarnation, counter, released, holder FROM {schema}.lease WHERE node = $1::text;
 
 --@ connections
 -- How many connections a process has. Their names begin with that of the process.
@@ -132,24 +136,24 @@ SELECT count(*) FROM pg_stat_activity
   WHERE application_name = $1::text OR starts_with(application_name, $1::text || '/');
 
 --@ incarnation
-UPDATE apus.service SET incarnations = incarnations + 1 RETURNING incarnations;
+UPDATE {schema}.service SET incarnations = incarnations + 1 RETURNING incarnations;
 
 --@ claim
-INSERT INTO apus.lease (node, incarnation, counter, released, holder) VALUES ($1::text, $2::bigint, 0, false, $5::text)
+INSERT INTO {schema}.lease (node, incarnation, counter, released, holder) VALUES ($1::text, $2::bigint, 0, false, $5::text)
   ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, counter = lease.counter + 1, released = false,
     holder = excluded.holder
   WHERE lease.incarnation = $3::bigint AND lease.counter = $4::bigint
   RETURNING 1;
 
 --@ renew
-UPDATE apus.lease SET counter = counter + 1 WHERE node = $1::text AND incarnation = $2::bigint RETURNING 1;
+UPDATE {schema}.lease SET counter = counter + 1 WHERE node = $1::text AND incarnation = $2::bigint RETURNING 1;
 
 --@ release
-UPDATE apus.lease SET released = true WHERE node = $1::text AND incarnation = $2::bigint RETURNING 1;
+UPDATE {schema}.lease SET released = true WHERE node = $1::text AND incarnation = $2::bigint RETURNING 1;
 
 --@ lane
 -- Takes a lane over from an earlier process, whose open transaction is waited for; later ones find another incarnation.
-INSERT INTO apus.lane (id, node, incarnation, session, n, fenced) VALUES ($1::integer, $2::text, $3::bigint, 0, 0, false)
+INSERT INTO {schema}.lane (id, node, incarnation, session, n, fenced) VALUES ($1::integer, $2::text, $3::bigint, 0, 0, false)
   ON CONFLICT (id) DO UPDATE SET node = excluded.node, incarnation = excluded.incarnation, session = 0, fenced = false
   RETURNING n;
 
@@ -160,48 +164,48 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 
 --@ session
 -- After this no transaction of an earlier connection can commit, and `n` tells which did.
-UPDATE apus.lane SET session = session + 1 WHERE id = $1::integer AND incarnation = $2::bigint AND NOT fenced
+UPDATE {schema}.lane SET session = session + 1 WHERE id = $1::integer AND incarnation = $2::bigint AND NOT fenced
   RETURNING session, n;
 
 --@ moved
-UPDATE apus.service SET moved = true RETURNING 1;
+UPDATE {schema}.service SET moved = true RETURNING 1;
 
 --@ holder
-SELECT node, incarnation, n FROM apus.lane WHERE id = $1::integer;
+SELECT node, incarnation, n FROM {schema}.lane WHERE id = $1::integer;
 
 --@ fence
 -- The first statement of each group. If its row is not there the division fails, and the whole group with it.
 WITH lane AS (
-  UPDATE apus.lane SET n = $1::bigint
+  UPDATE {schema}.lane SET n = $1::bigint
     WHERE id = $2::integer AND incarnation = $3::bigint AND session = $4::bigint AND n < $1::bigint AND NOT fenced
     RETURNING 1
 ) SELECT 1 / count(*) FROM lane;
 
 --@ delete-range
-DELETE FROM apus.{family} WHERE key >= $1::bytea AND key < $2::bytea;
+DELETE FROM {schema}.{family} WHERE key >= $1::bytea AND key < $2::bytea;
 
 --@ delete
-DELETE FROM apus.{family} AS stored USING unnest($1::bytea[]) AS gone(key) WHERE stored.key = gone.key;
+DELETE FROM {schema}.{family} AS stored USING unnest($1::bytea[]) AS gone(key) WHERE stored.key = gone.key;
 
 --@ put
-INSERT INTO apus.{family} (key, value) SELECT * FROM unnest($1::bytea[], $2::bytea[])
+INSERT INTO {schema}.{family} (key, value) SELECT * FROM unnest($1::bytea[], $2::bytea[])
   ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
 --@ get
-SELECT value FROM apus.{family} WHERE key = $1::bytea;
+SELECT value FROM {schema}.{family} WHERE key = $1::bytea;
 
 --@ scan
-SELECT key, value FROM apus.{family} WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::bigint;
+SELECT key, value FROM {schema}.{family} WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::bigint;
 
 --@ scan-to-end
-SELECT key, value FROM apus.{family} WHERE key >= $1::bytea ORDER BY key LIMIT $2::bigint;
+SELECT key, value FROM {schema}.{family} WHERE key >= $1::bytea ORDER BY key LIMIT $2::bigint;
 
 --@ mailboxes
 -- The notifications of many devices at once. Without LATERAL this would read the whole table.
 SELECT device.place, stored.key, stored.value
   FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS device(first, last, place),
     LATERAL (
-      SELECT key, value FROM apus.mailbox WHERE key >= device.first AND key <= device.last ORDER BY key
+      SELECT key, value FROM {schema}.mailbox WHERE key >= device.first AND key <= device.last ORDER BY key
     ) AS stored
   ORDER BY device.place, stored.key;
 
@@ -212,7 +216,7 @@ WITH part AS (
   SELECT key,
       octet_length(value) > 17 AND substring(value FROM 1 FOR 1) <= $4::bytea
         AND substring(value FROM 10 FOR 8) < $2::bytea AS expired
-    FROM apus.mailbox WHERE key > $1::bytea ORDER BY key LIMIT $3::bigint
+    FROM {schema}.mailbox WHERE key > $1::bytea ORDER BY key LIMIT $3::bigint
 )
 SELECT key FROM part WHERE expired
 UNION ALL (SELECT key FROM part ORDER BY key DESC LIMIT 1);
@@ -257,7 +261,7 @@ SELECT version, forgotten, proof FROM apus.directory FOR UPDATE;
 -- If another node has the lease the division fails, and the whole transaction with it. If not, nobody takes over until
 -- the transaction ends.
 SELECT 1 / CASE WHEN bool_and(holder = $2::text) THEN 1 ELSE 0 END
-  FROM (SELECT holder FROM apus.lease WHERE node = $1::text FOR SHARE) AS lease HAVING count(*) > 0;
+  FROM (SELECT holder FROM {schema}.lease WHERE node = $1::text FOR SHARE) AS lease HAVING count(*) > 0;
 
 --@ directory-raise
 UPDATE apus.directory SET version = $1::bigint, forgotten = greatest(forgotten, $2::bigint) WHERE version < $1::bigint
