@@ -65,12 +65,12 @@ test: ## Build and run all tests (FILTER=name runs some)
 	@scripts/test.py $(if $(FILTER),'$(FILTER)')
 
 # In one run, the files that have least to do with what an edge does itself are left out.
-EDGE_TESTS := ApusServerTests\.(Gateway(Delivery|End|Order|Table)|Feedback(List|Reader)|ChannelManagement|BroadcastRequest|Courier(Connect|Frame)|Delivery|Provider(Answer|Certificate|Token)|RequestReason|Stream)
+EDGE_TESTS := ApusServerTests\.(Gateway(Delivery|End|Order|Table)|Feedback(List|Reader)|ChannelManagement|BroadcastRequest|Courier(Connect|Frame)|Delivery|Provider(Answer|Certificate|Token)|RequestReason|Stream|Subscription|PushDeviceChannel)
 
-edge-test: ## Run the byte-level tests of the listeners behind an edge of a cluster
+edge-test: ## Run the byte-level tests of the listeners behind an edge, with two nodes that decide
 	@scripts/setup.sh test
 	swift build --build-tests $(CHECKED)
-	APUS_TEST_EDGE=1 scripts/test.py '$(EDGE_TESTS)'
+	APUS_TEST_EDGE=1 APUS_TEST_PARTS=2 scripts/test.py '$(EDGE_TESTS)'
 
 docs: setup ## Make pages of the libraries' documentation (.build/docs)
 	@scripts/docs.sh

@@ -1,5 +1,7 @@
 /// A cluster of nodes over one database.
 extension Limits {
+  /// Parts into which a cluster may divide its devices: so many nodes decide at the same time.
+  public static let deviceParts = 64
   /// Parts of all devices. Fixed: keys in the store begin with the number of one. With ten nodes, the shares of two
   /// differ by a fifth.
   public static let partitions = 1024

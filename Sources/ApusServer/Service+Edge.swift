@@ -5,39 +5,48 @@ import ApusLog
 package import ApusLoop
 import ApusModel
 
-/// Tells an edge which node decides, and asks that node. Usable on any thread.
+/// Tells a service which nodes decide about other devices, and asks the one that has what exists once. Usable on any
+/// thread.
 package struct EdgeLinks: DecidingNode {
-  fileprivate let edge: Edge
+  fileprivate let edges: Edges
   fileprivate let workers: [Worker]
   fileprivate let log: Log
 
-  /// Nil unless the workers are those of an edge.
+  /// Nil if the workers' service decides about all devices.
   init?(_ workers: [Worker]) {
     let context = workers[0].context
-    guard let edge = context.shared.edge else { return nil }
-    (self.edge, self.workers, log) = (edge, workers, context.log)
+    edges = context.shared.edges
+    guard !edges.places.isEmpty else { return nil }
+    (self.workers, log) = (workers, context.log)
   }
 
-  /// - Parameter place: The node that decides from now on, and where it accepts links; nil while none does.
-  package func set(_ place: (node: NodeName, address: SocketAddress)?) {
+  /// - Parameters:
+  ///   - place: The node that decides from now on, and where it accepts links; nil while none does.
+  ///   - part: About which part of all devices. Without effect for one that this service decides about itself.
+  package func set(_ place: (node: NodeName, address: SocketAddress)?, part: Int = 0) {
+    guard edges.places.indices.contains(part), let edge = edges.places[part] else { return }
     do {
       guard try edge.setTarget(place) else { return }
     } catch {
       return log(.error, "no links to other nodes", .text("reason", "\(error)"))
     }
-    for worker in workers { worker.loop.perform { worker.linkTargetChanged() } }
+    for worker in workers { worker.loop.perform { worker.linkTargetChanged(ofPart: part) } }
   }
 }
 
 extension EdgeLinks {
-  package var unreadiness: String? { edge.unreadiness }
+  package var unreadiness: String? { edges.all.lazy.compactMap(\.unreadiness).first }
+
+  /// Nil where this service has what exists once.
+  var deciding: (any DecidingNode)? { edges.main == nil ? nil : self }
 
   package func ask(
     _ request: [UInt8], mayBeRepeated: Bool,
     _ done: @escaping @Sendable (Result<[UInt8], DecidingNodeFault>) -> Void
   ) {
+    guard let edge = edges.main else { return done(.failure(.notReached("this node serves"))) }
     let worker = workers[0]
-    worker.loop.perform { [edge] in
+    worker.loop.perform {
       AdministrationCall(
         worker.context, edge, request, mayBeRepeated: mayBeRepeated, done
       ).begin()
@@ -67,7 +76,7 @@ extension Service {
     return count
   }
 
-  /// Nil unless the service is an edge.
+  /// Nil if the service decides about all devices.
   package var links: EdgeLinks? { EdgeLinks(workers) }
 
   /// The node that serves makes the keys of session tickets, so that devices resume their sessions on any node.

@@ -3,6 +3,7 @@ import ApusDirectory
 import ApusLog
 package import ApusLoop
 import ApusModel
+import ApusThread
 import Glibc
 
 // What the signals of an operator or a service manager do.
@@ -41,6 +42,18 @@ extension Service {
       }
       tickets.rotateIfDue()
     }
+  }
+
+  /// Reads the data directory again, whether or not it changed, and returns when every worker goes by it. What is wrong
+  /// with it is logged, and everything stays as it was.
+  package func reload() {
+    let isDone = Monitor<Void?>(nil)
+    watch.loop.perform { [watch] in
+      watch.reload()
+      isDone.notify { $0 = () }
+    }
+    isDone.take()
+    for worker in everyone { worker.ask { _ in } }
   }
 
   /// For the manager's own display.

@@ -82,8 +82,8 @@ package final class Service {
     }
     let opening = StoreOpening { try ready ?? Self.openStore(configuration, dataDirectory) }
     tickets = TicketKeyring(
-      configuration.isEphemeral && !configuration.isEdge ? nil : dataDirectory,
-      isFollower: configuration.isEdge, log: configuration.log)
+      configuration.isEphemeral && configuration.share.isMain ? nil : dataDirectory,
+      isFollower: !configuration.share.isMain, log: configuration.log)
     let contexts = ListenerContexts(
       directory: dataDirectory, configuration: configuration,
       revocations: Revocations(trust.directory), ticketKeys: tickets.keys,
@@ -108,7 +108,7 @@ package final class Service {
     let events = EventSink()
     let watched = WatchedEvents(expiries, loader)
     webhooks =
-      configuration.interceptor == nil && !configuration.isEdge
+      configuration.interceptor == nil && configuration.share.isMain
       ? WebhookService(
         dataDirectory, sink: events, megabytes: configuration.webhookMegabytes,
         firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, log: configuration.log
@@ -116,6 +116,7 @@ package final class Service {
     jobs = JobService(dataDirectory, log: configuration.log)
     let channels = try Self.channels(store, order, configuration.log)
     self.channels = channels
+    configuration.share.others.forEach { channels.subscriptionCounts.expect(.part($0)) }
     let channelMetrics = ChannelMetrics(store, channels, log: configuration.log)
     self.channelMetrics = channelMetrics
     let admin = configuration.admin.map {
@@ -137,7 +138,7 @@ package final class Service {
       audit: audit, labels: labels,
       events: events, expiries: expiries,
       enrolment: enrolment, admin: admin,
-      edge: configuration.isEdge ? configuration.link.map { Edge($0.identity.context) } : nil,
+      edges: Edges(configuration.share, configuration.link?.identity.context),
       interception: configuration.interceptor.map { SharedInterception($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, of: count, shared: shared, trust: trust) }
     self.workers = workers
@@ -187,7 +188,7 @@ package final class Service {
         journals: Self.journals(configuration, dataDirectory, workers: count),
         hasRelay: !trust.upstreams.isEmpty)
       for worker in everyone { try worker.devices.restore(opening) }
-      if !configuration.isEdge { jobs.load(store, journaled: opening.journaledLines) }
+      if configuration.share.isMain { jobs.load(store, journaled: opening.journaledLines) }
     } catch {
       store.close()
       throw error
@@ -208,9 +209,13 @@ package final class Service {
     webhooks?.start()
     try startRelay()
     for worker in everyone { worker.start() }
-    if !configuration.isEdge { jobs.start(running) }
-    channels.deleteUnwanted(trust.directory)
-    timers = [configuration.isEdge ? followTickets() : channelMetrics.start(on: watch.loop)]
+    if configuration.share.isMain {
+      jobs.start(running)
+      channels.deleteUnwanted(trust.directory)
+    }
+    timers = [
+      configuration.share.isMain ? channelMetrics.start(on: watch.loop) : followTickets()
+    ]
     watch.start()
     do {
       try startAdministration()
@@ -245,7 +250,7 @@ package final class Service {
   /// Another service of this process announces its addresses from now on, and is administered there.
   package func surrenderAddresses() {
     addressFile = nil
-    workers[0].context.shared.edge?.surrender()
+    workers[0].context.shared.edges.surrender()
     admin?.stop()
   }
 
@@ -265,7 +270,7 @@ package final class Service {
   private func startAdministration() throws {
     try admin?.start(
       running, store: store, jobs: jobs, expiries: expiries, audit: audit, labels: labels,
-      identity: identity, cluster: configuration.cluster, decidingNode: links)
+      identity: identity, cluster: configuration.cluster, decidingNode: links?.deciding)
   }
 
   /// The UNIX socket by which it is administered; nil where there is none.
@@ -312,18 +317,6 @@ package final class Service {
   }
 
   // MARK: While it runs
-
-  /// Reads the data directory again, whether or not it changed, and returns when every worker goes by it. What is wrong
-  /// with it is logged, and everything stays as it was.
-  package func reload() {
-    let isDone = Monitor<Void?>(nil)
-    watch.loop.perform { [watch] in
-      watch.reload()
-      isDone.notify { $0 = () }
-    }
-    isDone.take()
-    for worker in everyone { worker.ask { _ in } }
-  }
 
   /// Call it after the clock of a development service was set: what is due happens at once instead of within a second,
   /// and connections of providers end that were idle for too long by that clock.
@@ -376,7 +369,9 @@ package final class Service {
     for worker in workers + acceptors { worker.ask { $0.beginDrain() } }
     awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
     for worker in everyone { worker.ask { $0.finishDrain() } }
-    channelMetrics.write(nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    if configuration.share.isMain {
+      channelMetrics.write(nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    }
     awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.devices.stop() } }
     // Its answers ask workers, relay and store, so it goes before them.
     admin?.stop()

@@ -23,7 +23,7 @@ package final class SteppedService {
   ///   - order: Ready to give numbers.
   ///   - workerLoops: One for each worker.
   ///   - acceptorLoops: One for each worker's acceptor.
-  ///   - edgeContext: What links to a node speak, of an edge; nil for a service that decides.
+  ///   - edgeContext: What links to a node speak; nil for a service that decides about all devices.
   ///   - seed: What the ids of notifications are made from.
   ///   - sharesFeedbackLeases: False breaks the rule that a row of feedback goes to one reader at a time, for
   ///     simulations that are to notice.
@@ -56,15 +56,16 @@ package final class SteppedService {
           $0.0.kind == listener.kind && $0.0.environment == listener.environment
         })
     }
+    let channels = try ChannelRegister(
+      store, order: order, log: configuration.log,
+      nowSeconds: (workerLoops.first?.wallMilliseconds ?? 0) / 1000,
+      readsStored: broadcastFault != .readsNoStored)
+    configuration.share.others.forEach { channels.subscriptionCounts.expect(.part($0)) }
     let shared = SharedState(
-      configuration: configuration, store: store, order: order,
-      channels: try ChannelRegister(
-        store, order: order, log: configuration.log,
-        nowSeconds: (workerLoops.first?.wallMilliseconds ?? 0) / 1000,
-        readsStored: broadcastFault != .readsNoStored),
+      configuration: configuration, store: store, order: order, channels: channels,
       resends: try ResendRegister(store),
       audit: AuditLog(path: nil),
-      expiries: ExpiryWatch(log: configuration.log), edge: edgeContext.map { Edge($0) })
+      expiries: ExpiryWatch(log: configuration.log), edges: Edges(configuration.share, edgeContext))
     let workers = try workerLoops.enumerated().map { index, loop in
       var shared = shared
       if !sharesResends { shared.resends = try ResendRegister(store) }
@@ -87,7 +88,7 @@ package final class SteppedService {
       worker.devices.shard.renewsListedTokens = renewsListedTokens
       worker.devices.subscriptions.fault = broadcastFault
       worker.router.routesAgain = routesAgain
-      worker.clientLinks?.givesUnhandled = givesUnhandled
+      for links in worker.clientLinks { links.givesUnhandled = givesUnhandled }
     }
     self.workers = workers
     self.acceptors = acceptors
@@ -103,7 +104,7 @@ package final class SteppedService {
     }
   }
 
-  /// Nil unless the service is an edge.
+  /// Nil for a service that decides about all devices.
   package var links: EdgeLinks? { EdgeLinks(workers) }
 
   /// A connection was accepted at a listener, by one of the acceptors.
@@ -179,7 +180,7 @@ package final class SteppedService {
   /// everything that devices have sent.
   package var isQuiet: Bool {
     everyone.allSatisfy {
-      $0.devices.isQuiet && !$0.devices.hasWork && $0.clientLinks?.isQuiet ?? true
+      $0.devices.isQuiet && !$0.devices.hasWork && $0.clientLinks.allSatisfy(\.isQuiet)
     }
   }
 

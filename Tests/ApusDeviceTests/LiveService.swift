@@ -69,7 +69,7 @@ final class LiveService {
   func edge() throws -> Service {
     var configuration = configuration
     configuration.listeners.removeLast()
-    configuration.isEdge = true
+    configuration.share = .none
     let edge = try Service(configuration)
     try edge.start()
     if let node = Self.node { edge.links?.set((node, address(.link))) }

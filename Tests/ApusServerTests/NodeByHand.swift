@@ -13,10 +13,14 @@ final class NodeByHand: @unchecked Sendable {
   private let listener: Listener
   private let links = Monitor<[HandLink]>([])
 
-  /// - Parameter answer: What it sends for what it gets, on a link that has begun.
-  init(_ identity: TLSIdentity, answer: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] })
-    throws
-  {
+  /// - Parameters:
+  ///   - beginning: How its links begin, and what it sends then. Of others it takes nothing. In place of this one it
+  ///     has links for clients, to worker 0, and says that it has one worker.
+  ///   - answer: What it sends for what it gets, on a link that has begun.
+  init(
+    _ identity: TLSIdentity, beginning: LinkBeginning = .clients,
+    answer: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] }
+  ) throws {
     let context = try TLSContext(
       server: TLSServerConfiguration(identity: identity, applicationProtocols: ["apus-link/1"]))
     let (loop, links) = (loop, links)
@@ -25,7 +29,7 @@ final class NodeByHand: @unchecked Sendable {
         let tls = try? TLSConnection(context: context)
       else { return }
       // The socket keeps it. Links for notifications are not greeted.
-      _ = HandLink(socket, tls, answer) { link in links.notify { $0.append(link) } }
+      _ = HandLink(socket, tls, beginning, answer) { link in links.notify { $0.append(link) } }
     }
     address = try #require(listener.localAddress)
     loop.start()
@@ -60,9 +64,18 @@ final class NodeByHand: @unchecked Sendable {
   }
 }
 
+struct LinkBeginning: Sendable {
+  var purpose: [UInt8]
+  var greeting: [UInt8]
+
+  static let clients = LinkBeginning(
+    purpose: [2, 0, 0, 0], greeting: [0, 0, 0, 0, 1, 0, 0, 2, 0, 1])
+}
+
 private final class HandLink: SocketHandler, @unchecked Sendable {
   private let socket: Socket
   private let tls: TLSConnection
+  private let beginning: LinkBeginning
   private let answer: @Sendable ([UInt8]) -> [UInt8]
   private let begun: (HandLink) -> Void
   private let buffers = TLSBuffers()
@@ -73,10 +86,12 @@ private final class HandLink: SocketHandler, @unchecked Sendable {
   let received = Monitor<[UInt8]>([])
 
   init(
-    _ socket: Socket, _ tls: TLSConnection, _ answer: @escaping @Sendable ([UInt8]) -> [UInt8],
+    _ socket: Socket, _ tls: TLSConnection, _ beginning: LinkBeginning,
+    _ answer: @escaping @Sendable ([UInt8]) -> [UInt8],
     begun: @escaping (HandLink) -> Void
   ) {
-    (self.socket, self.tls, self.answer, self.begun) = (socket, tls, answer, begun)
+    (self.socket, self.tls, self.beginning) = (socket, tls, beginning)
+    (self.answer, self.begun) = (answer, begun)
     socket.handler = self
     socket.setInterest(reading: true, writing: false)
   }
@@ -109,12 +124,11 @@ private final class HandLink: SocketHandler, @unchecked Sendable {
   private func take(_ bytes: [UInt8]) {
     var bytes = bytes[...]
     if !isGreeted {
-      // The purpose of the link: clients, to worker 0. The node has one worker.
-      guard bytes.starts(with: [2, 0, 0]) else { return }
+      guard bytes.starts(with: beginning.purpose) else { return }
       isGreeted = true
       begun(self)
-      encrypt([0, 0, 0, 0, 1, 0, 0, 2, 0, 1])
-      bytes = bytes.dropFirst(3)
+      encrypt(beginning.greeting)
+      bytes = bytes.dropFirst(beginning.purpose.count)
     }
     guard !bytes.isEmpty else { return }
     received.notify { $0 += bytes }

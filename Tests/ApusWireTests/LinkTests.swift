@@ -233,10 +233,11 @@ struct LinkTests {
     let accepted: [UInt8] = [0, 0, 0, 7] + [0, 0, 0, 0, 0, 0, 0, 0] + [0]
     let dead: [UInt8] =
       [0, 0, 0, 8] + [0, 0, 0x01, 0x8b, 0, 0, 0, 0] + [12] + Array("Unregistered".utf8)
+    let heldBack: [UInt8] = [0, 0, 0, 7] + [0, 0, 0, 0, 0, 0, 0, 0] + [255, 2]
     let unknown: [UInt8] = [0, 0, 0, 9] + [0, 0, 0, 0, 0, 0, 0, 0] + [4] + Array("Newt".utf8)
-    let all = accepted + dead + unknown
+    let all = heldBack + accepted + dead + unknown
     let expected = [
-      LinkVerdict(number: 7, rejection: nil),
+      LinkVerdict(number: 7, notice: .heldBack), LinkVerdict(number: 7, rejection: nil),
       LinkVerdict(
         number: 8, rejection: Rejection(.unregistered, timestampMilliseconds: 0x18b_0000_0000)),
       LinkVerdict(number: 9, rejection: Rejection(.internalServerError)),
@@ -252,7 +253,7 @@ struct LinkTests {
     }
     var encoded: [UInt8] = []
     for verdict in expected.dropLast() { verdict.encode(to: &encoded) }
-    #expect(encoded == accepted + dead)
+    #expect(encoded == heldBack + accepted + dead)
   }
 
   // MARK: Administration

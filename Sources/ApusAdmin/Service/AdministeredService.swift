@@ -117,6 +117,14 @@ package struct LinkFigures: Sendable, Equatable {
   package var givenUp: UInt64 = 0
 
   package init() {}
+
+  /// Those of several links; connected if all are.
+  package init(adding links: [LinkFigures]) {
+    isUp = links.allSatisfy(\.isUp)
+    undecided = links.reduce(0) { $0 + $1.undecided }
+    repeated = links.reduce(0) { $0 + $1.repeated }
+    givenUp = links.reduce(0) { $0 + $1.givenUp }
+  }
 }
 
 /// The budget of connections.

@@ -58,6 +58,14 @@ package struct LinkedSends {
     return (number, entry.notification)
   }
 
+  /// Who waits for the verdict of a notification that was sent; nil for a number of none.
+  package func answer(of number: UInt32) -> Answer? {
+    guard Int(number) < entries.count, let entry = entries[Int(number)], entry.isSent else {
+      return nil
+    }
+    return entry.answer
+  }
+
   /// The other node has decided. Nil for a number that is not that of a notification which was sent.
   package mutating func decided(
     _ number: UInt32

@@ -9,9 +9,12 @@ extension Shard {
     mark(dirty: delivery.device)
   }
 
-  /// Tells the connection of an undecided frame how it stands.
+  /// Tells the connection of an undecided frame how it stands, at whichever node.
   mutating func notify(_ delivery: Delivery, _ notice: Verdict.Notice) {
-    guard let answer = delivery.answer, answer.kind == .frame else { return }
+    guard let answer = delivery.answer,
+      answer.kind == .frame
+        || answer.kind == .linked && !delivery.notification.interface.refusesFloods
+    else { return }
     verdicts.append(Verdict(answer: answer, notice: notice))
   }
 

@@ -14,6 +14,8 @@ enum LinkUse {
   case notifications
   case clients
   case administration
+  /// By a copy of the register, of the devices of that part.
+  case channels(part: Int)
 }
 
 extension Connection {
@@ -56,13 +58,18 @@ extension Connection {
 
   /// Goes on with a device that another node served.
   func resumeLinked(_ device: any HandedOverState) {
-    guard device.device.map(context.ownerIndex) == context.index else {
-      noteLinkFault("another worker owns the device", .error)
-      return close()
-    }
+    guard ownsLinked(device.device) else { return close() }
     guard becomeTrustedAsDevice() else { return close() }
     begin(table.host?.resumeProtocol(device, of: self))
     markDirty()
+  }
+
+  private func ownsLinked(_ device: DeviceID?) -> Bool {
+    guard let device else { return false }
+    let isHere = context.decides(about: device)
+    if isHere, context.owns(device) { return true }
+    noteLinkFault("another \(isHere ? "worker" : "node") decides about the device", .error)
+    return false
   }
 
   /// The client's node has sent what came from the client. False if that is more than it may.
@@ -125,10 +132,7 @@ extension Connection {
   /// The connection would have moved to the worker that owns its device, which is this one.
   func goOnLinked() {
     guard let linked, let state = stay()?.leave() else { return abort() }
-    guard state.device.map({ context.ownerIndex(of: $0) == context.index }) ?? true else {
-      noteLinkFault("another worker owns the device", .error)
-      return close()
-    }
+    if let device = state.device, !ownsLinked(device) { return close() }
     begin(table.host?.resumeProtocol(state, of: self))
     receive(state.unread.span)
     receive(untrusted.takeWaiting().span)

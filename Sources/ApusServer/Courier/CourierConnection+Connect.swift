@@ -36,7 +36,7 @@ extension CourierConnection {
     }
     context.expiries.deviceAccepted(identity.device, notAfter: identity.notAfter)
     let arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
-    if context.shared.edge != nil {
+    if !context.decides(about: identity.device) {
       // The certificate stays until that node has it.
       CourierFrame.append(command, fields, to: &arrival.connectFrame)
     } else {

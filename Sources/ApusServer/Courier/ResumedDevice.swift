@@ -12,6 +12,8 @@ final class ResumedDevice: HandedOverState {
   let filterFields: [UInt8]
   /// What else the device has said of itself; nil if nothing.
   let session: DeviceSessionState?
+  /// All of it, for a further node.
+  let wholeState: ClientState
 
   var device: DeviceID? { identity.device }
   /// What no node has dealt with; empty if the edge sends it behind this.
@@ -27,6 +29,7 @@ final class ResumedDevice: HandedOverState {
       let identity = DeviceIdentity(&reader)
     else { return nil }
     (self.identity, self.baseToken, filterFields) = (identity, baseToken, fields)
+    wholeState = state
     session = state.bytes(of: .session).flatMap { DeviceSessionState($0.span) }
     self.unread = unread
   }

@@ -42,9 +42,9 @@ final class SubscriptionCounter {
     counts = register.subscriptionCounts
     self.pending = pending
     guard !context.isAcceptor else { return }
-    counts.expect(worker: context.index)
+    counts.expect(.worker(context.index))
     // Without channels, all subscriptions are to ones that were deleted.
-    if register.hasAny { read() } else { counts.set(.init(), of: context.index) }
+    if register.hasAny { read() } else { counts.set(.init(), of: .worker(context.index)) }
   }
 
   // MARK: Changes
@@ -54,13 +54,13 @@ final class SubscriptionCounter {
     _ old: SubscriptionRecord, by new: SubscriptionRecord, of device: DeviceKey
   ) {
     guard old.subscriptions.map(\.channel) != new.subscriptions.map(\.channel) else { return }
-    _ = counts.change(of: context.index) { $0.replace(old, by: new, register) }
+    _ = counts.change(of: .worker(context.index)) { $0.replace(old, by: new, register) }
     if reading?.hasCounted(device) == true { reading?.part.replace(old, by: new, register) }
   }
 
   /// A channel was deleted.
   func remove(_ number: UInt32) {
-    let count = counts.change(of: context.index) {
+    let count = counts.change(of: .worker(context.index)) {
       $0.subscriptions.removeValue(forKey: number) ?? 0
     }
     let readCount = reading?.part.subscriptions.removeValue(forKey: number)
@@ -117,7 +117,7 @@ final class SubscriptionCounter {
       if next.map({ Self.areInOrder(device, $0) }) ?? true { page.part.add(record, register) }
     }
     page.cursor = next
-    if next == nil { counts.set(page.part, of: context.index) }
+    if next == nil { counts.set(page.part, of: .worker(context.index)) }
     reading = next == nil ? nil : page
   }
 

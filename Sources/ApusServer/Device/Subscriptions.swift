@@ -1,5 +1,6 @@
 import ApusCore
 import ApusDirectory
+import ApusLoop
 import ApusModel
 import ApusStore
 import ApusWire
@@ -9,7 +10,9 @@ import ApusWire
 /// A broadcast is not queued for each device. Its channel's newest one is kept here, and a device is sent what is
 /// newest when its turn comes: one that is slow costs no memory, and skips what a newer broadcast has replaced. Walks
 /// along the devices of a channel give the turns, a few devices between other work.
-final class Subscriptions {
+///
+/// Confined to its worker's loop.
+@safe final class Subscriptions: @unchecked Sendable {
   /// A channel that devices of this worker are subscribed to.
   private struct Known {
     let channel: Channel
@@ -48,6 +51,10 @@ final class Subscriptions {
   private var walks = FIFO<SubscriptionTable.Walk>()
   /// Whether a device has answered for a broadcast in this turn.
   private var hasAnswers = false
+  /// Devices whose requests name a channel that this copy of the register does not know, by their slots: what they want
+  /// waits until the copy is up to date.
+  private var waiting: [Int32: (number: UInt64, changes: [(_ isUpToDate: Bool) -> Void])] = [:]
+  private var lastWaiting: UInt64 = 0
 
   /// Devices that a walk visits before another has its turn.
   private static let walkEntries = 16
@@ -63,7 +70,8 @@ final class Subscriptions {
   func learn(_ event: ChannelEvent) {
     switch event {
     case .published(let broadcast): publish(broadcast)
-    case .deleted(let number):
+    case .created: break
+    case .deleted(let number, _):
       shareDelivered(number)
       rows.counter.remove(number)
       table.removeAll(in: number)
@@ -183,6 +191,7 @@ final class Subscriptions {
   /// Not before that: a row of each device would be read and written after each stored broadcast, a good part of what
   /// its delivery costs. All that it would spare is one repetition, with the same id, after the service was killed.
   func disconnect(_ device: DeviceKey, slot: Int32, unacknowledged: [Sent]) {
+    waiting[slot] = nil
     guard table.hasAny(of: slot) else { return }
     var marks: [ChannelID: SubscriptionRecord.Subscription] = [:]
     var numbers: [UInt32] = []
@@ -218,10 +227,53 @@ final class Subscriptions {
 
   // MARK: Changes
 
-  /// Carries out a device's request, and calls `completion` once it is durable.
+  typealias ChangeCompletion =
+    (CourierChannelConfirmation.Status, [CourierChannelTopic]) -> Void
+
+  /// Carries out a device's request, and calls `completion` once it is durable. Those of a device keep their order.
   func change(
     _ request: CourierSubscriptions, of device: Device, slot: Int32,
-    completion: @escaping (CourierChannelConfirmation.Status, [CourierChannelTopic]) -> Void
+    completion: @escaping ChangeCompletion
+  ) {
+    guard waiting[slot] == nil else {
+      waiting[slot]?.changes.append { [weak self, weak device] _ in
+        guard let device else { return }
+        self?.change(request, of: device, slot: slot, completion: completion)
+      }
+      return
+    }
+    guard let source = register.source, namesUnknown(request) else {
+      return carryOut(request, of: device, slot: slot, completion: completion)
+    }
+    lastWaiting += 1
+    let number = lastWaiting
+    let first = { [weak self, weak device] (isUpToDate: Bool) in
+      guard isUpToDate, let self, let device else { return completion(.unavailable, []) }
+      carryOut(request, of: device, slot: slot, completion: completion)
+    }
+    waiting[slot] = (number, [first])
+    source.bringUpToDate { [weak self, context] isUpToDate in
+      context.loop.perform { [weak self] in self?.goOn(slot, number, isUpToDate) }
+    }
+  }
+
+  private func goOn(_ slot: Int32, _ number: UInt64, _ isUpToDate: Bool) {
+    guard waiting[slot]?.number == number else { return }
+    for change in waiting.removeValue(forKey: slot)?.changes ?? [] { change(isUpToDate) }
+  }
+
+  /// Whether a device wants to subscribe to a channel that may be newer than this copy of the register.
+  private func namesUnknown(_ request: CourierSubscriptions) -> Bool {
+    request.topics.contains { topic in
+      topic.subscribed.contains { mark in
+        ChannelID(bytes: mark.id.span).map { register.entry($0) == nil } ?? false
+      }
+    }
+  }
+
+  private func carryOut(
+    _ request: CourierSubscriptions, of device: Device, slot: Int32,
+    completion: @escaping ChangeCompletion
   ) {
     let key = device.key
     let old: SubscriptionRecord

@@ -31,12 +31,16 @@ import ApusWire
   /// Whether all rows that this reader can get are leased.
   private var isComplete = false
   private var sender: BinarySender
+  /// What other nodes have of the list, read behind this node's own.
+  private let further: [FurtherFeedback]
 
   /// Rows fetched or removed at a time.
   private static let rowsPerPage = 40 * Limits.feedbackTuplesPerWrite
 
   /// Nil if the certificate is not accepted here or names no topic: then there is no list to read.
-  init?(reading connection: Connection) {
+  ///
+  /// - Parameter links: To the nodes that have other parts of the list.
+  init?(reading connection: Connection, _ links: PartLinks<ClientLinks>) {
     let context = connection.context
     do throws(Refusal) {
       sender = try BinarySender(
@@ -54,6 +58,9 @@ import ApusWire
     }
     let list = list
     lease = context.feedback.withLeases { $0.open(list.topic, list.environment) }
+    // The node of part 0 has all readers, and the others are asked by it.
+    further =
+      context.configuration.share.isMain ? links.map { FurtherFeedback(connection, $0) } : []
     super.init(connection)
     setDeadline()
     connection.markDirty()
@@ -80,12 +87,23 @@ import ApusWire
       if written < rows.count {
         write(rows[written..<min(written + Limits.feedbackTuplesPerWrite, rows.count)])
       } else if isComplete {
-        return rows.isEmpty ? .now : .afterPause
+        guard passOnFurther() else { return .none }
+        return rows.isEmpty && !further.contains(where: \.hasSpoken) ? .now : .afterPause
       } else {
         leaseMore()
       }
     }
     return .none
+  }
+
+  /// Goes on with what other nodes have, one after the other. False while there may be more.
+  private func passOnFurther() -> Bool {
+    for list in further {
+      list.begin()
+      list.flush()
+      guard list.isOver, !list.hasPieces else { return false }
+    }
+    return true
   }
 
   /// The rows of this connection's lease, written or not.
@@ -168,6 +186,7 @@ import ApusWire
       case .timedOut(let isTaken): isTaken
       case .cut: false
       }
+    for list in further { list.end(isTaken: isTaken) }
     guard isComplete, written == leasedRows.count, isTaken else { return closeLease() }
     removeRows()
   }

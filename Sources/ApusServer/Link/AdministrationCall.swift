@@ -93,7 +93,7 @@ final class AdministrationCall {
 extension AdministrationCall: LinkStreamUser {
   func linkOpened() {
     isSent = true
-    var output = [LinkPurpose.administration.rawValue]
+    var output = edge.preface(.administration)
     LinkExchange.encode(request, to: &output)
     stream?.write(output)
   }

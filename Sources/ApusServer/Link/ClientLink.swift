@@ -168,9 +168,8 @@ final class ClientLink {
 extension ClientLink: LinkStreamUser {
   func linkOpened() {
     let index = UInt16(workerIndex)
-    stream?.write([
-      LinkPurpose.clients.rawValue, UInt8(index >> 8), UInt8(truncatingIfNeeded: index),
-    ])
+    stream?.write(
+      owner.edge.preface(.clients) + [UInt8(index >> 8), UInt8(truncatingIfNeeded: index)])
   }
 
   func linkReceived(_ bytes: Span<UInt8>) {

@@ -77,6 +77,19 @@ final class ForwardedClient {
     self.user = user
   }
 
+  /// A device that another edge of this process had, and a node of its own.
+  init(
+    _ user: any ForwardedClientUser, goingOn state: ClientState, device: DeviceID?,
+    giveUpMilliseconds: UInt64
+  ) {
+    opening = []
+    user.clientDescription.encode(to: &opening)
+    opening += state.bytes
+    (self.state, self.device, unhandled) = (state, device, [])
+    self.giveUpMilliseconds = giveUpMilliseconds
+    self.user = user
+  }
+
   var isWaiting: Bool { if case .waiting = stage { true } else { false } }
   var isOpening: Bool { if case .opening = stage { true } else { false } }
   var isOpen: Bool { if case .open = stage { true } else { false } }

@@ -22,13 +22,21 @@ final class ForwardedConnection: ConnectionDriver {
   /// - Parameters:
   ///   - device: Whose connection it is; nil for a legacy sender's.
   ///   - first: What the client has sent already, and no part of what `receive` gets.
+  ///   - known: What another node has said of the device; nil if none has had it.
   init(
-    _ connection: Connection, _ links: ClientLinks, device: DeviceID? = nil, first: [UInt8] = []
+    _ connection: Connection, _ links: ClientLinks, device: DeviceID? = nil, first: [UInt8] = [],
+    goingOn known: ClientState? = nil
   ) {
     super.init(connection)
     connection.schedule.deadlineSeconds = .max
-    let client = ForwardedClient(
-      self, first, device: device, giveUpMilliseconds: links.giveUpMilliseconds)
+    let client =
+      if let known {
+        ForwardedClient(
+          self, goingOn: known, device: device, giveUpMilliseconds: links.resumeMilliseconds)
+      } else {
+        ForwardedClient(
+          self, first, device: device, giveUpMilliseconds: links.giveUpMilliseconds)
+      }
     self.client = client
     connection.tls.forgetPeerCertificate()
     links.add(client)

@@ -18,16 +18,28 @@ final class LinkConnection: ConnectionDriver {
   override func receive(_ bytes: UnsafeRawBufferPointer) {
     guard !isOver else { return }
     unsafe head.append(contentsOf: bytes)
-    guard let first = head.first else { return }
-    switch LinkPurpose(rawValue: first) {
-    case .notifications: begin(.notifications, headByteCount: 1)
-    case .administration: begin(.administration, headByteCount: 1)
+    guard head.count >= 2 else { return }
+    guard let purpose = LinkPurpose(rawValue: head[0]) else {
+      return refuse("no purpose has the number \(head[0])")
+    }
+    guard Int(head[1]) == context.configuration.share.part else {
+      return refuse("another node decides about part \(head[1]) of the devices")
+    }
+    switch purpose {
+    case .notifications: begin(.notifications, headByteCount: 2)
+    case .administration: begin(.administration, headByteCount: 2)
     case .clients:
-      guard head.count >= 3 else { return }
-      let worker = Int(head[1]) << 8 | Int(head[2])
+      guard head.count >= 4 else { return }
+      let worker = Int(head[2]) << 8 | Int(head[3])
       guard worker < context.workerCount else { return refuse("there is no worker \(worker)") }
-      begin(.clients, at: worker, headByteCount: 3)
-    case nil: refuse("no purpose has the number \(first)")
+      begin(.clients, at: worker, headByteCount: 4)
+    case .channels:
+      guard head.count >= 3 else { return }
+      let part = Int(head[2])
+      guard part > 0, part < context.configuration.share.partCount else {
+        return refuse("there is no part \(part) of the devices")
+      }
+      begin(.channels(part: part), headByteCount: 3)
     }
   }
 

@@ -20,21 +20,19 @@ final class Uplink {
   private var trouble = LinkTrouble()
   private var repeatedCount: UInt64 = 0
   private var givenUpCount: UInt64 = 0
-  /// Takes each verdict, and the notification for reuse.
-  private let onVerdict: (Verdict, Notification) -> Void
+  /// Takes each verdict, and the notification for reuse; nil with a notice.
+  private let onVerdict: (Verdict, Notification?) -> Void
 
   /// False breaks that rule, for simulations.
   var routesAgain = true
 
-  /// The first byte that the link carries.
-  private static let preface = LinkPurpose.notifications.rawValue
   private static let tickMilliseconds: UInt64 = 100
   /// A connection that nothing has used may have been dropped on the way.
   private static let keepAliveSeconds = 5
 
   init(
     _ context: WorkerContext, _ edge: Edge,
-    onVerdict: @escaping (Verdict, Notification) -> Void
+    onVerdict: @escaping (Verdict, Notification?) -> Void
   ) {
     self.context = context
     self.edge = edge
@@ -128,7 +126,7 @@ final class Uplink {
 extension Uplink: LinkStreamUser {
   func linkOpened() {
     trouble.ended()
-    stream?.write([Self.preface])
+    stream?.write(edge.preface(.notifications))
   }
 
   func linkReceived(_ bytes: Span<UInt8>) { partial.take(bytes) { take($0) } }
@@ -137,6 +135,12 @@ extension Uplink: LinkStreamUser {
   private func take(_ bytes: Span<UInt8>) -> Int {
     var offset = 0
     while let verdict = LinkVerdict.next(bytes, at: &offset) {
+      if let notice = verdict.notice {
+        if let answer = sends.answer(of: verdict.number) {
+          onVerdict(Verdict(answer: answer, notice: notice.forSender), nil)
+        }
+        continue
+      }
       guard let decided = sends.decided(verdict.number) else { continue }
       onVerdict(
         Verdict(answer: decided.answer, rejection: verdict.rejection), decided.notification)

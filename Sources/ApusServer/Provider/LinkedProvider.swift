@@ -37,7 +37,7 @@ final class LinkedProvider: ConnectionDriver {
     var offset = 0
     while !isOver, let count = LinkedNotification.byteCount(bytes.extracting(offset...)) {
       guard count <= 4 + LinkedNotification.mostBytes else {
-        fail()
+        fail("a notification is too long")
         break
       }
       guard bytes.count - offset >= count else { break }
@@ -50,7 +50,10 @@ final class LinkedProvider: ConnectionDriver {
   private func submit(_ frame: Span<UInt8>) {
     let notification = shard.takeNotification()
     guard let number = LinkedNotification.decode(frame, into: notification) else {
-      return fail()
+      return fail("a notification is malformed: do the nodes have different versions?")
+    }
+    guard context.decides(about: notification.claims.device) else {
+      return fail("another node decides about the device of a notification")
     }
     undecidedCount += 1
     let answer = Answer(
@@ -59,17 +62,21 @@ final class LinkedProvider: ConnectionDriver {
     if let verdict = providers.router.route(notification, answer) { decided(verdict) }
   }
 
-  private func fail() {
+  private func fail(_ fault: String) {
     isOver = true
-    connection.noteLinkFault(
-      "a notification is malformed: do the nodes have different versions?", .error)
+    connection.noteLinkFault(fault, .error)
     connection.close()
   }
 
   override func decided(_ verdict: Verdict) {
-    undecidedCount -= 1
-    LinkVerdict(number: verdict.answer.sequence, rejection: verdict.rejection)
-      .encode(to: &output)
+    let number = verdict.answer.sequence
+    if let notice = verdict.notice {
+      guard let linked = LinkVerdict.Notice(notice) else { return }
+      LinkVerdict(number: number, notice: linked).encode(to: &output)
+    } else {
+      undecidedCount -= 1
+      LinkVerdict(number: number, rejection: verdict.rejection).encode(to: &output)
+    }
     connection.markDirty()
   }
 
@@ -96,4 +103,24 @@ final class LinkedProvider: ConnectionDriver {
   }
 
   override func peerFinished() { drain() }
+}
+
+extension LinkVerdict.Notice {
+  /// Nil for a notice that no other node gives.
+  fileprivate init?(_ notice: Verdict.Notice) {
+    switch notice {
+    case .flood: self = .flood
+    case .heldBack: self = .heldBack
+    case .admitted: self = .admitted
+    case .answered: return nil
+    }
+  }
+
+  var forSender: Verdict.Notice {
+    switch self {
+    case .flood: .flood
+    case .heldBack: .heldBack
+    case .admitted: .admitted
+    }
+  }
 }

@@ -7,7 +7,7 @@ final class ProviderContext {
   let router: Router
   let shard: ShardDriver
   let requestPool: HTTP2RequestPool
-  /// Where another node decides, the links for requests that it answers; nil where this one does.
+  /// For requests about what exists once in a cluster; nil where this node has it.
   let requestLinks: ClientLinks?
   var openRequests: OpenRequests
   /// Memory for a batch of frames, lent to one connection at a time.
@@ -20,7 +20,7 @@ final class ProviderContext {
     self.shard = shard
     requestPool = HTTP2RequestPool(
       keptCount: context.isAcceptor ? Limits.pooledUntrustedRequests : Limits.pooledRequests)
-    requestLinks = context.shared.edge.map { edge in
+    requestLinks = context.shared.edges.main.map { edge in
       ClientLinks(context, edge, silenceMilliseconds: Limits.linkWaitMilliseconds)
     }
     index = UInt16(context.index)

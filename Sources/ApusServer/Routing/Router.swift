@@ -9,8 +9,8 @@ import ApusModel
 final class Router {
   private let context: WorkerContext
   private let shard: ShardDriver
-  /// Where another node decides; nil where this one does.
-  private var uplink: Uplink?
+  /// To the nodes that decide about other devices.
+  private var uplinks: PartLinks<Uplink>?
   /// Handles what this worker gets, from others or from itself.
   private var handler: (WorkerMessage) -> Void = { _ in }
   private var inboxes: [Inbox<WorkerMessage>] = []
@@ -25,10 +25,13 @@ final class Router {
   init(_ context: WorkerContext, _ shard: ShardDriver) {
     self.context = context
     self.shard = shard
-    guard let edge = context.shared.edge, !context.isAcceptor else { return }
-    uplink = Uplink(context, edge) { [unowned self] verdict, notification in
-      shard.shard.pool.release(notification)
-      handler(.verdict(verdict))
+    let edges = context.shared.edges
+    guard !edges.places.isEmpty, !context.isAcceptor else { return }
+    uplinks = PartLinks(edges) { edge in
+      Uplink(context, edge) { [unowned self] verdict, notification in
+        if let notification { shard.shard.pool.release(notification) }
+        handler(.verdict(verdict))
+      }
     }
   }
 
@@ -46,17 +49,17 @@ final class Router {
 
   /// For simulations that are to notice: whether an edge routes again what a link had when it ended.
   var routesAgain: Bool {
-    get { uplink?.routesAgain ?? true }
-    set { uplink?.routesAgain = newValue }
+    get { uplinks?.allSatisfy(\.routesAgain) ?? true }
+    set { uplinks?.forEach { $0.routesAgain = newValue } }
   }
 
-  /// Nil where this node decides.
-  var linkFigures: LinkFigures? { uplink?.figures }
+  /// Of all links together; nil where there are none.
+  var linkFigures: LinkFigures? { uplinks.map { LinkFigures(adding: $0.map(\.figures)) } }
 
   /// Hands an admitted notification to the worker that owns its device. Returns the verdict if it is known at once;
   /// otherwise the verdict comes as a message to the worker that `answer` names.
   func route(_ notification: consuming Notification, _ answer: Answer) -> Verdict? {
-    if let uplink {
+    if let uplink = uplinks?[of: notification.claims.device] {
       uplink.submit(notification, answer)
       return nil
     }
@@ -78,14 +81,14 @@ final class Router {
 
   /// Sends what the turn brought about.
   func endTurn() {
-    uplink?.endTurn()
+    if let uplinks { for uplink in uplinks { uplink.endTurn() } }
     for target in outboxes.indices where !outboxes[target].isEmpty {
       _ = inboxes[target].send(contentsOf: &outboxes[target])
     }
   }
 
-  /// Another node decides from now on, or none.
-  func linkTargetChanged() { uplink?.targetChanged() }
+  /// Another node decides about a part of the devices from now on, or none.
+  func linkTargetChanged(ofPart part: Int) { uplinks?[part]?.targetChanged() }
 
   private func receive(_ messages: inout [WorkerMessage]) {
     if messages.count > 1 { prefetch(messages) }
@@ -102,8 +105,8 @@ final class Router {
 
   func dismantle() {
     inbox.close()
-    uplink?.dismantle()
-    uplink = nil
+    uplinks?.forEach { $0.dismantle() }
+    uplinks = nil
     (inboxes, outboxes) = ([], [])
     handler = { _ in }
   }

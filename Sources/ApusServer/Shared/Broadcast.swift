@@ -80,10 +80,3 @@ struct BroadcastDraft: Sendable {
       priority: priority, payload: payload)
   }
 }
-
-/// What workers must know of channels.
-enum ChannelEvent: Sendable {
-  case published(Broadcast)
-  /// A channel was deleted, by its number.
-  case deleted(UInt32)
-}

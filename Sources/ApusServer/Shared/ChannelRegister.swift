@@ -10,45 +10,12 @@ import Synchronization
 /// A channel exists once it is durable, and until its removal is. Workers know it by a number, which no other channel
 /// gets while the process runs, and learn what happens to it as `ChannelEvent`s.
 final class ChannelRegister: Sendable {
-  /// A channel as it is now.
-  struct Entry: Sendable {
-    var channel: Channel
-    var number: UInt32
-    /// What it keeps for devices that connect later.
-    var stored: Broadcast?
-    /// Broadcasts that are being written.
-    var pendingCount = 0
-    var publishedCount: UInt64 = 0
-    var deliveredCount: UInt64 = 0
-  }
-
-  private struct Place: Hashable {
-    var app: AppID
-    var environment: Environment
-  }
+  typealias Entry = ChannelTable.Entry
 
   private struct State {
-    var channels: [ChannelID: Entry] = [:]
-    var lastNumber: UInt32 = 0
-    /// Of each app, in the order of their creation.
-    var ids: [Place: [ChannelID]] = [:]
+    var channels = ChannelTable()
     /// Channels that are being written.
-    var pending: [Place: Int] = [:]
-
-    mutating func insert(_ channel: Channel) {
-      lastNumber += 1
-      channels[channel.id] = Entry(channel: channel, number: lastNumber)
-      ids[Place(app: channel.app, environment: channel.environment), default: []].append(channel.id)
-    }
-
-    /// Returns the number that it had; nil if it was not there.
-    mutating func remove(_ channel: Channel) -> UInt32? {
-      guard let number = channels.removeValue(forKey: channel.id)?.number else { return nil }
-      let place = Place(app: channel.app, environment: channel.environment)
-      ids[place]?.removeAll { $0 == channel.id }
-      if ids[place]?.isEmpty == true { ids[place] = nil }
-      return number
-    }
+    var pending: [ChannelTable.Place: Int] = [:]
   }
 
   private let store: any DurableStore
@@ -59,7 +26,8 @@ final class ChannelRegister: Sendable {
   private let publishing = Mutex(())
   /// What workers have counted.
   let subscriptionCounts = SubscriptionCounts()
-  private let receivers = Mutex<[@Sendable (ChannelEvent) -> Void]>([])
+  let events = ChannelEvents()
+  private let copied = Mutex<(any ChannelSource)?>(nil)
 
   /// Reads the channels of the store, and what they keep.
   ///
@@ -87,7 +55,7 @@ final class ChannelRegister: Sendable {
     }
     found.sort(by: Self.areInOrder)
     state.withLock { state in
-      for channel in found { state.insert(channel) }
+      for channel in found { state.channels.insert(channel) }
     }
     for channel in found where channel.storage == .newest && readsStored {
       try readStored(channel, nowSeconds: nowSeconds)
@@ -123,15 +91,6 @@ final class ChannelRegister: Sendable {
     }
   }
 
-  /// A worker that is to learn what happens. Call it before the workers run.
-  func add(receiver: @escaping @Sendable (ChannelEvent) -> Void) {
-    receivers.withLock { $0.append(receiver) }
-  }
-
-  private func tell(_ event: ChannelEvent) {
-    for receiver in receivers.withLock({ $0 }) { receiver(event) }
-  }
-
   /// By creation. Ids are random, so they only decide between channels of one millisecond.
   private static func areInOrder(_ left: Channel, _ right: Channel) -> Bool {
     (left.createdMilliseconds, left.id.high, left.id.low)
@@ -156,7 +115,7 @@ final class ChannelRegister: Sendable {
   func entry(_ id: ChannelID) -> Entry? { state.withLock { $0.channels[id] } }
 
   /// All of them, in no order.
-  func entries() -> [Entry] { state.withLock { Array($0.channels.values) } }
+  func entries() -> [Entry] { state.withLock { Array($0.channels.all) } }
 
   /// Whether there is any channel: without one no device has subscriptions.
   var hasAny: Bool { state.withLock { !$0.channels.isEmpty } }
@@ -164,7 +123,7 @@ final class ChannelRegister: Sendable {
   /// The app's channels, the oldest first.
   func channels(of app: AppID, in environment: Environment) -> [Channel] {
     state.withLock { state in
-      let ids = state.ids[Place(app: app, environment: environment)] ?? []
+      let ids = state.channels.ids(of: ChannelTable.Place(app, environment))
       return ids.compactMap { state.channels[$0]?.channel }
     }
   }
@@ -180,7 +139,47 @@ final class ChannelRegister: Sendable {
 
   /// Those of all apps, the oldest first.
   func all() -> [Channel] {
-    state.withLock { $0.channels.values.map(\.channel) }.sorted(by: Self.areInOrder)
+    state.withLock { $0.channels.all.map(\.channel) }.sorted(by: Self.areInOrder)
+  }
+
+  // MARK: Copies
+
+  /// Where a copy of another node's register learns what that one knows; nil in the register itself.
+  var source: (any ChannelSource)? {
+    get { copied.withLock { $0 } }
+    set { copied.withLock { $0 = newValue } }
+  }
+
+  /// Notes in a copy that a channel exists. Calls `completion` on the commit thread once its row is durable.
+  func copy(_ channel: Channel, completion: @escaping @Sendable (StoreError?) -> Void) {
+    let isNew = state.withLock { state in
+      guard state.channels[channel.id] == nil else { return false }
+      state.channels.insert(channel)
+      return true
+    }
+    store.commit(group(of: channel), completion: completion)
+    if isNew { events.tell(.created(channel)) }
+  }
+
+  /// Notes in a copy that the channel keeps nothing.
+  func empty(_ id: ChannelID) {
+    let kept = state.withLock { state in
+      defer { state.channels[id]?.stored = nil }
+      return state.channels[id]?.stored
+    }
+    if let kept { removeStored(of: kept.channel) }
+  }
+
+  /// What `add(delivered:to:)` has counted since the last call: the copy's part of what the register counts.
+  func takeDelivered() -> [ChannelID: UInt64] {
+    state.withLock { state in
+      var taken: [ChannelID: UInt64] = [:]
+      for entry in state.channels.all where entry.deliveredCount > 0 {
+        taken[entry.channel.id] = entry.deliveredCount
+      }
+      for id in taken.keys { state.channels[id]?.deliveredCount = 0 }
+      return taken
+    }
   }
 
   // MARK: Changes
@@ -191,27 +190,34 @@ final class ChannelRegister: Sendable {
   func create(
     _ channel: Channel, completion: @escaping @Sendable (StoreError?) -> Void
   ) throws(Refusal) {
-    let place = Place(app: channel.app, environment: channel.environment)
+    let place = ChannelTable.Place(of: channel)
     let hasRoom = state.withLock { state in
       let pending = state.pending[place, default: 0]
-      guard (state.ids[place]?.count ?? 0) + pending < Limits.channelsPerApp else { return false }
+      guard state.channels.ids(of: place).count + pending < Limits.channelsPerApp else {
+        return false
+      }
       state.pending[place] = pending + 1
       return true
     }
     guard hasRoom else { throw Refusal(.channel(.tooMany(channel.app))) }
-    var group = store.makeGroup()
-    let (key, value) = (ChannelRecord.key(of: channel), ChannelRecord.value(of: channel))
-    group.put(.channels, key: key.span, value: value.span)
-    store.commit(group) { [self] error in
+    store.commit(group(of: channel)) { [self] error in
       state.withLock { state in
         state.pending[place, default: 1] -= 1
         if state.pending[place] == 0 { state.pending[place] = nil }
-        if error == nil { state.insert(channel) }
+        if error == nil { state.channels.insert(channel) }
       }
+      if error == nil { events.tell(.created(channel)) }
       // Its creator was told of a failure: it must not appear after a restart.
       if error?.isInDoubt == true { removeRow(of: channel) { _ in } }
       completion(error)
     }
+  }
+
+  private func group(of channel: Channel) -> WriteGroup {
+    var group = store.makeGroup()
+    let (key, value) = (ChannelRecord.key(of: channel), ChannelRecord.value(of: channel))
+    group.put(.channels, key: key.span, value: value.span)
+    return group
   }
 
   /// Deletes a channel. Calls `completion` on the commit thread: with nil once it is gone from the disk.
@@ -243,8 +249,10 @@ final class ChannelRegister: Sendable {
 
   /// Their rows are gone.
   private func forget(_ channels: [Channel]) {
-    let numbers = state.withLock { state in channels.compactMap { state.remove($0) } }
-    for number in numbers { tell(.deleted(number)) }
+    let gone = state.withLock { state in
+      channels.compactMap { channel in state.channels.remove(channel).map { ($0, channel.id) } }
+    }
+    for (number, id) in gone { events.tell(.deleted(number: number, id)) }
   }
 
   /// Deletes the channels of apps that may have none any more ("Setting up broadcast push notifications": disabling the
@@ -252,7 +260,7 @@ final class ChannelRegister: Sendable {
   /// mistake.
   func deleteUnwanted(_ directory: Directory) {
     let unwanted = state.withLock { state in
-      state.channels.values.map(\.channel).filter { directory.app($0.app)?.broadcasts == false }
+      state.channels.all.map(\.channel).filter { directory.app($0.app)?.broadcasts == false }
     }
     guard !unwanted.isEmpty else { return }
     var group = store.makeGroup()
@@ -336,7 +344,7 @@ final class ChannelRegister: Sendable {
       return true
     }
     if isThere {
-      tell(.published(broadcast))
+      events.tell(.published(broadcast))
     } else if broadcast.isStored {
       // The channel was deleted before the broadcast was written.
       removeStored(of: broadcast.channel)
@@ -361,7 +369,7 @@ final class ChannelRegister: Sendable {
   /// Forgets broadcasts that have been kept long enough. Called now and then.
   func dropExpired(nowSeconds: Int64) {
     let expired = state.withLock { state in
-      state.channels.values.compactMap { entry in
+      state.channels.all.compactMap { entry in
         entry.stored.flatMap { $0.isExpired(atSeconds: nowSeconds) ? $0 : nil }
       }
     }

@@ -3,6 +3,7 @@ package import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusTLS
+import ApusWire
 import Synchronization
 
 /// What a service needs for links to other nodes of its cluster.
@@ -61,8 +62,61 @@ extension LinkIdentity {
   }
 }
 
-/// What makes a service an edge: it accepts clients for the node that decides.
+/// The nodes that decide about the devices that this service does not: what makes it an edge for their clients.
+struct Edges: Sendable {
+  /// One for each part of all devices, nil for this service's own; none if it decides about all.
+  let places: [Edge?]
+  let share: DeviceShare
+
+  /// - Parameter makeContext: What links to that node speak; nil for a service that decides about all devices.
+  init(
+    _ share: DeviceShare, _ makeContext: (@Sendable (NodeName) throws -> TLSContext)? = nil
+  ) {
+    self.share = share
+    guard let makeContext, share != .all else {
+      places = []
+      return
+    }
+    places = (0..<share.partCount).map { part in
+      share.part == part ? nil : Edge(part, makeContext)
+    }
+  }
+
+  /// For what exists once in a cluster; nil where this service has it.
+  var main: Edge? { places.first ?? nil }
+
+  var all: some Sequence<Edge> { places.lazy.compactMap(\.self) }
+
+  /// This process takes over, and nothing waits for another node any more.
+  func surrender() { for edge in all { edge.surrender() } }
+}
+
+/// What a worker has for each part of the devices that another node decides about.
+struct PartLinks<Link> {
+  private let links: [Link?]
+  private let share: DeviceShare
+
+  init(_ edges: Edges, _ make: (Edge) -> Link) {
+    links = edges.places.map { $0.map(make) }
+    share = edges.share
+  }
+
+  /// Nil where this service decides about the device.
+  subscript(of device: DeviceID) -> Link? { links.isEmpty ? nil : links[share.part(of: device)] }
+
+  subscript(part: Int) -> Link? { links.indices.contains(part) ? links[part] : nil }
+}
+
+extension PartLinks: Sequence {
+  func makeIterator() -> some IteratorProtocol<Link> {
+    links.lazy.compactMap(\.self).makeIterator()
+  }
+}
+
+/// The node that decides about a part of all devices, for a service that accepts their clients.
 final class Edge: Sendable {
+  /// Which links name first, so that no node decides about the devices of another.
+  let part: Int
   private let makeContext: @Sendable (NodeName) throws -> TLSContext
   private let state = Mutex(State())
 
@@ -74,9 +128,13 @@ final class Edge: Sendable {
   }
 
   /// - Parameter makeContext: What links to that node speak.
-  init(_ makeContext: @escaping @Sendable (NodeName) throws -> TLSContext) {
+  init(_ part: Int, _ makeContext: @escaping @Sendable (NodeName) throws -> TLSContext) {
+    self.part = part
     self.makeContext = makeContext
   }
+
+  /// How a link for that purpose begins.
+  func preface(_ purpose: LinkPurpose) -> [UInt8] { [purpose.rawValue, UInt8(part)] }
 
   /// Nil while no node decides.
   var target: LinkTarget? { state.withLock { $0.target } }

@@ -106,8 +106,8 @@ package struct ServerConfiguration: Sendable {
   /// Where devices reach this node directly: a host name or an address, which devices at other nodes are told; nil if
   /// they stay where they are.
   package var advertisedHost: String?
-  /// Whether another node decides about devices, and this service accepts clients for it.
-  package var isEdge = false
+  /// The devices that this service decides about. It accepts clients for the nodes that decide about others.
+  package var share = DeviceShare.all
   /// Whether another service of this process listens on the addresses until it has ended.
   package var takesPortsOver = false
   /// The nodes of the cluster, as its administration shows them; nil for a service of its own.
@@ -115,6 +115,9 @@ package struct ServerConfiguration: Sendable {
   /// What makes the service that of a node of a cluster; nil for one of its own.
   package var node: NodeServing?
   package var log = Log()
+
+  /// Whether other nodes decide about all devices.
+  var isEdge: Bool { share.isEmpty }
 
   /// Those that anybody can come in by.
   var openListeners: [ListenerConfiguration] { listeners.filter { !$0.addresses.isEmpty } }

@@ -1,4 +1,5 @@
 import ApusAdmin
+import ApusCore
 import ApusDirectory
 import ApusEnrolment
 import ApusStore
@@ -32,8 +33,8 @@ struct SharedState: Sendable {
   var enrolment: EnrolmentQueue?
   /// Answers what the administration of other nodes passes on; nil without one.
   var admin: AdminServer?
-  /// Nil where this service decides about its devices.
-  var edge: Edge?
+  /// The nodes that decide about other devices.
+  var edges = Edges(.all)
   /// The interceptor; nil in a normal service.
   var interception: SharedInterception?
 }

@@ -44,36 +44,64 @@ final class SubscriptionCounts: Sendable {
     }
   }
 
-  /// By the worker's index; nil until it has counted.
-  private let parts = Mutex<[Int: Part?]>([:])
+  /// Who counts.
+  enum Counter: Hashable {
+    /// By its index.
+    case worker(Int)
+    /// The node that decides about another part of the devices.
+    case part(Int)
+  }
 
-  /// A worker that is going to count.
-  func expect(worker: Int) { parts.withLock { $0[worker] = .some(nil) } }
+  private struct State {
+    /// Nil until the counter has counted.
+    var parts: [Counter: Part?] = [:]
+    /// Grows with each change.
+    var version: UInt64 = 0
+  }
 
-  func set(_ part: Part, of worker: Int) { parts.withLock { $0[worker] = part } }
+  private let state = Mutex(State())
 
-  /// Has no effect before the worker has counted.
+  /// Somebody who is going to count.
+  func expect(_ counter: Counter) { state.withLock { $0.parts[counter] = .some(nil) } }
+
+  func set(_ part: Part, of counter: Counter) {
+    state.withLock { state in
+      state.parts[counter] = part
+      state.version += 1
+    }
+  }
+
+  /// Has no effect before the counter has counted.
   func change<Result: Sendable>(
-    of worker: Int, _ body: (inout Part) -> Result
+    of counter: Counter, _ body: (inout Part) -> Result
   ) -> Result? {
-    parts.withLock { parts in
-      guard case .some(.some(var part)) = parts[worker] else { return nil }
+    state.withLock { state in
+      guard case .some(.some(var part)) = state.parts[counter] else { return nil }
       // Otherwise there are two of it, and a change copies all of it.
-      parts[worker] = Part()
-      defer { parts[worker] = part }
+      state.parts[counter] = Part()
+      defer { state.parts[counter] = part }
+      state.version += 1
       return body(&part)
     }
   }
 
-  /// Of all workers, and whether all of them have counted.
+  /// Of all counters, and whether all of them have counted.
   func sum() -> (part: Part, isComplete: Bool) {
-    parts.withLock { parts in
+    state.withLock { state in
       var sum = Part()
-      for case let part? in parts.values {
+      for case let part? in state.parts.values {
         sum.subscriptions.merge(part.subscriptions, uniquingKeysWith: +)
         sum.subscribers.merge(part.subscribers, uniquingKeysWith: +)
       }
-      return (sum, parts.values.allSatisfy { $0 != nil })
+      return (sum, state.parts.values.allSatisfy { $0 != nil })
     }
+  }
+
+  /// The sum if it may have changed since `version`, and the version that it has.
+  func sum(after version: UInt64?) -> (part: Part, isComplete: Bool, version: UInt64)? {
+    let now = state.withLock { $0.version }
+    guard now != version else { return nil }
+    let (part, isComplete) = sum()
+    return (part, isComplete, now)
   }
 }

@@ -22,6 +22,7 @@ import ApusTrust
   let servingIndex: Int
   let loop: EventLoop
   let shared: SharedState
+  private let decidesAboutAll: Bool
   let configuration: ServerConfiguration
   let log: Log
   let store: any DurableStore
@@ -58,6 +59,7 @@ import ApusTrust
     self.servingIndex = servingIndex
     self.loop = loop
     self.shared = shared
+    decidesAboutAll = shared.configuration.share == .all
     configuration = shared.configuration
     log = configuration.log
     store = shared.store
@@ -119,7 +121,14 @@ import ApusTrust
   func ownerIndex(of device: DeviceID) -> Int { device.ownerIndex(of: workerCount) }
 
   /// Whether this worker owns the device.
-  func owns(_ device: DeviceID) -> Bool { ownerIndex(of: device) == index }
+  func owns(_ device: DeviceID) -> Bool {
+    ownerIndex(of: device) == index && decides(about: device)
+  }
+
+  /// Whether this service decides about a device.
+  func decides(about device: DeviceID) -> Bool {
+    decidesAboutAll || configuration.share.contains(device)
+  }
 }
 
 /// How far a worker has shut down.

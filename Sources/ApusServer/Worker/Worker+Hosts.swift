@@ -9,8 +9,11 @@ import ApusWire
 
 extension Worker: ConnectionHost {
   func beginProtocol(of connection: Connection) -> ConnectionDriver? {
-    if let clientLinks, connection.listener.kind.isForwardedAtOnce {
-      return ForwardedConnection(connection, clientLinks)
+    // What another node passes on is for this one.
+    if connection.linked == nil, let links = clientLinks[0],
+      connection.listener.kind.isForwardedAtOnce
+    {
+      return ForwardedConnection(connection, links)
     }
     return switch connection.listener.kind {
     case .provider, .channels:
@@ -20,7 +23,7 @@ extension Worker: ConnectionHost {
     case .gateway:
       BinaryProvider(
         connection, providers, interception: connection.intercept(.binary, devices))
-    case .feedback: FeedbackConnection(reading: connection)
+    case .feedback: FeedbackConnection(reading: connection, clientLinks)
     case .link: connection.linkedNode == nil ? nil : LinkConnection(connection)
     }
   }
@@ -40,6 +43,7 @@ extension Worker: ConnectionHost {
     case .notifications: LinkedProvider(connection, providers, unread: unread)
     case .clients: LinkedClients(connection, unread: unread)
     case .administration: LinkedAdministration(connection, unread: unread)
+    case .channels(let part): LinkedChannels(connection, ofPart: part, unread: unread)
     }
   }
 
@@ -53,9 +57,11 @@ extension Worker: ConnectionHost {
   func resumeProtocol(
     _ state: any HandedOverState, of connection: Connection
   ) -> ConnectionDriver? {
-    if let clientLinks, let device = state as? HandedOverDevice {
+    if let device = state.device, let links = clientLinks[of: device] {
       return ForwardedConnection(
-        connection, clientLinks, device: device.device, first: device.connectFrame)
+        connection, links, device: device,
+        first: (state as? HandedOverDevice)?.connectFrame ?? [],
+        goingOn: (state as? ResumedDevice)?.wholeState)
     }
     return switch state {
     case let provider as HandedOverProvider:
@@ -89,11 +95,13 @@ extension Worker: ConnectionHost {
     return moved
   }
 
-  /// At an edge: another node decides, or none.
-  func linkTargetChanged() {
-    router.linkTargetChanged()
-    clientLinks?.targetChanged()
+  /// Another node decides about a part of the devices, or none.
+  func linkTargetChanged(ofPart part: Int) {
+    router.linkTargetChanged(ofPart: part)
+    clientLinks[part]?.targetChanged()
+    guard part == 0 else { return }
     providers.requestLinks?.targetChanged()
+    channelCopy?.targetChanged()
   }
 
   /// Gives back to the system what a crowd leaves: the free pages of the heap, and before them what is kept for reuse,

@@ -25,8 +25,10 @@ import ApusTrust
   let dormant: DormantDevices
   let providers: ProviderContext
   let router: Router
-  /// Where another node decides, the links for devices and legacy senders; nil where this one does.
-  let clientLinks: ClientLinks?
+  /// For devices and legacy senders that are served by other nodes.
+  let clientLinks: PartLinks<ClientLinks>
+  /// Where another node has the channels: keeps this one's copy of them. One worker has it.
+  private(set) var channelCopy: ChannelCopy?
   /// Pushes of the administration in progress.
   var testPushes = TestPushTable()
   var groupPushes = GroupPushTable()
@@ -55,7 +57,7 @@ import ApusTrust
     dormant = devices.memory.dormant
     router = Router(context, devices)
     providers = ProviderContext(context, router, devices)
-    clientLinks = shared.edge.map { [context] edge in
+    clientLinks = PartLinks(shared.edges) { [context] edge in
       ClientLinks(context, edge, silenceMilliseconds: Limits.linkSilenceMilliseconds)
     }
     connections.host = self
@@ -70,9 +72,12 @@ import ApusTrust
   func connect(to workers: [Worker]) {
     router.connect(to: workers.map(\.router)) { [unowned self] in handle($0) }
     if !context.isAcceptor {
-      context.shared.channels.add { [unowned self] event in
+      context.shared.channels.events.add { [unowned self] event in
         loop.perform { self.devices.subscriptions.learn(event) }
       }
+    }
+    if let main = context.shared.edges.main, !context.configuration.isEdge, context.index == 0 {
+      channelCopy = ChannelCopy(context, main)
     }
     loop.dormantSocketHandler = dormantSockets
     loop.onWake = { [unowned self] in context.readClock() }
@@ -188,7 +193,7 @@ import ApusTrust
   /// To other workers and other nodes.
   private func sendOff() {
     router.endTurn()
-    clientLinks?.endTurn()
+    for links in clientLinks { links.endTurn() }
     providers.requestLinks?.endTurn()
   }
 
@@ -283,7 +288,9 @@ import ApusTrust
     }
     let previous = context.replace(trust: trust)
     devices.directoryReplaced(previous.directory)
-    if context.index == 0 { context.shared.channels.deleteUnwanted(trust.directory) }
+    if context.index == 0, context.configuration.share.isMain {
+      context.shared.channels.deleteUnwanted(trust.directory)
+    }
     judgeConnections(since: previous)
   }
 
@@ -383,7 +390,8 @@ import ApusTrust
     devices.dismantle()
     providers.dismantle()
     router.dismantle()
-    clientLinks?.dismantle()
+    channelCopy?.dismantle()
+    for links in clientLinks { links.dismantle() }
     loop.onTurnEnd = nil
     (drains, secondTimer) = ([], nil)
     loop.abandonWork()

@@ -60,6 +60,9 @@ package final class TestService: Sendable {
     package var relay: (any UpstreamRelay)?
     /// Whether clients connect to an edge, which passes on everything to the service. Not with an interceptor.
     package var isBehindEdge = TestService.isBehindEdge
+    /// Nodes that decide at the same time, each about a part of the devices. Clients connect to the last one, or to an
+    /// edge. Only with one store in memory for each.
+    package var parts = TestService.parts
     /// What devices at the edge are told.
     package var advertisedHost: String?
 
@@ -70,6 +73,10 @@ package final class TestService: Sendable {
 
   /// Whether all services of this process are behind an edge: for a run of all tests in that way.
   private static let isBehindEdge = unsafe getenv("APUS_TEST_EDGE") != nil
+
+  /// Into how many parts the devices of all services of this process are divided, if possible: for such a run.
+  private static let parts =
+    unsafe getenv("APUS_TEST_PARTS").flatMap { unsafe Int(String(cString: $0)) } ?? 1
 
   package let directory: TestDirectory
   package let service: TestServiceHandle
@@ -119,55 +126,82 @@ package final class TestService: Sendable {
     configuration.ledgerWaitingBytes = options.ledgerWaitingBytes
     configuration.relay = options.relay
     configuration.advertisedHost = options.advertisedHost
-    guard options.isBehindEdge, options.interceptor == nil else {
+    let canDivide = options.isEphemeral && options.store == nil
+    let parts = options.interceptor == nil && canDivide ? options.parts : 1
+    guard options.isBehindEdge && options.interceptor == nil || parts > 1 else {
       let service = try Service(configuration, store: options.store)
       try service.start()
       listeners = service.listeners
       linkAddress = nil
-      self.service = TestServiceHandle(service)
+      self.service = TestServiceHandle([service])
       return
     }
-    (service, listeners, linkAddress) = try Self.pair(configuration, directory, options.store)
+    (service, listeners, linkAddress) = try Self.cluster(
+      configuration, directory, options.store, parts: parts, hasEdge: options.isBehindEdge)
   }
 
-  /// The name of the node behind the edge.
+  /// The name of the node that has part 0 of the devices.
   package static let node = NodeName("a")
 
-  /// A service, and an edge in front of it.
-  private static func pair(
+  /// A service for each part of the devices, and an edge in front of them.
+  private static func cluster(
     _ configuration: ServerConfiguration, _ directory: TestDirectory,
-    _ store: (any DurableStore)?
+    _ store: (any DurableStore)?, parts: Int, hasEdge: Bool
   ) throws -> (TestServiceHandle, [OpenListener], SocketAddress?) {
-    guard let node else { preconditionFailure("a is a name") }
     let data = DataDirectory(path: directory.data.path)
-    var inner = configuration
-    inner.link = LinkServing(
-      identity: try data.linkIdentity(of: node, nowSeconds: TestDirectory.nowSeconds),
-      isMember: { $0 == node })
-    inner.listeners = configuration.listeners.map { listener in
-      var listener = listener
-      listener.proxies = nil
-      return listener
+    let names = (0..<parts).compactMap { NodeName("\(UnicodeScalar(UInt8(97 + $0)))") }
+    func serving(_ name: NodeName) throws -> LinkServing {
+      LinkServing(
+        identity: try data.linkIdentity(of: name, nowSeconds: TestDirectory.nowSeconds),
+        isMember: { names.contains($0) })
     }
-    inner.listeners.append(
-      ListenerConfiguration(
-        kind: .link, environment: .production, addresses: [.loopbackIPv4(port: 0)]))
-    // Only the edge has listeners for it, in the directory of both.
-    inner.admin = configuration.admin.map {
-      AdminConfiguration(hasSocket: false, version: $0.version)
+    var services: [Service] = []
+    for (part, name) in names.enumerated() {
+      var inner = configuration
+      inner.link = try serving(name)
+      inner.share = DeviceShare(part: part, of: parts) ?? .all
+      let isInFront = !hasEdge && name == names.last
+      if !isInFront {
+        // They get what clients have said after it.
+        for index in inner.listeners.indices { inner.listeners[index].proxies = nil }
+      }
+      inner.listeners.append(
+        ListenerConfiguration(
+          kind: .link, environment: .production, addresses: [.loopbackIPv4(port: 0)]))
+      // Only the one in front has listeners for it, in the directory of all.
+      if !isInFront {
+        inner.admin = configuration.admin.map {
+          AdminConfiguration(hasSocket: false, version: $0.version)
+        }
+      }
+      if part > 0 { inner.relay = nil }
+      let service = try Service(inner, store: store)
+      try service.start()
+      services.append(service)
     }
-    let service = try Service(inner, store: store)
-    try service.start()
-    let address = service.listeners.last?.addresses.first
+    let places = zip(names, services).map { name, service in
+      (name, service.listeners.last?.addresses.first)
+    }
+    func tell(_ service: Service) {
+      for (part, (name, address)) in places.enumerated() {
+        service.links?.set(address.map { (name, $0) }, part: part)
+      }
+    }
+    for service in services { tell(service) }
+    guard hasEdge, let first = names.first else {
+      let listeners = services.last?.listeners.dropLast() ?? []
+      return (TestServiceHandle(services), Array(listeners), places.first?.1)
+    }
     var outer = configuration
-    outer.link = inner.link
-    (outer.isEdge, outer.isEphemeral) = (true, true)
+    outer.link = try serving(first)
+    outer.share = DeviceShare(part: nil, of: parts) ?? .none
+    outer.isEphemeral = true
     outer.relay = nil
     let edge = try Service(outer)
     try edge.start()
-    edge.links?.set(address.map { (node, $0) })
+    tell(edge)
     let listeners = edge.listeners
-    return (TestServiceHandle(service, edge: edge), listeners, address)
+    return (TestServiceHandle(services, edge: edge), listeners, places.first?.1)
   }
 
   deinit { stop() }

@@ -13,30 +13,37 @@ package final class TestServiceHandle: Sendable {
   private let running: Mutex<Unchecked?>
 
   private struct Unchecked: @unchecked Sendable {
-    var service: Service
-    /// Nil unless the service is behind one.
+    /// One for each part of the devices.
+    var services: [Service]
+    /// Nil unless they are behind one.
     var edge: Service?
 
+    /// The one that has what exists once.
+    var service: Service { services[0] }
     /// The one that clients and administrators connect to.
-    var front: Service { edge ?? service }
+    var front: Service { edge ?? services[services.count - 1] }
+    var all: [Service] { (edge.map { [$0] } ?? []) + services.reversed() }
   }
 
-  init(_ service: sending Service, edge: sending Service? = nil) {
-    running = Mutex(Unchecked(service: service, edge: edge))
+  init(_ services: sending [Service], edge: sending Service? = nil) {
+    running = Mutex(Unchecked(services: services, edge: edge))
+  }
+
+  /// The sum over all parts of the devices.
+  private func sum(_ number: (Service) -> Int) -> Int {
+    running.withLock { $0?.services.reduce(0) { $0 + number($1) } ?? 0 }
   }
 
   package func stop() {
     running.withLock { running in
-      running?.edge?.stop()
-      running?.service.stop()
+      for service in running?.all ?? [] { service.stop() }
       running = nil
     }
   }
 
   func stop(wait: (Int64) -> Bool) {
     running.withLock { running in
-      running?.edge?.stop(wait: wait)
-      running?.service.stop(wait: wait)
+      for service in running?.all ?? [] { service.stop(wait: wait) }
       running = nil
     }
   }
@@ -52,7 +59,11 @@ package final class TestServiceHandle: Sendable {
   }
 
   package func counts() -> [DeliveryState: UInt64] {
-    running.withLock { $0?.service.counts() ?? [:] }
+    running.withLock { running in
+      running?.services.reduce(into: [:]) { sum, service in
+        sum.merge(service.counts()) { $0 + $1 }
+      } ?? [:]
+    }
   }
 
   /// The figures of channels.
@@ -65,20 +76,16 @@ package final class TestServiceHandle: Sendable {
   }
 
   /// Connections of all kinds.
-  package func connectionCount() -> Int {
-    running.withLock { $0?.service.connectionCount() ?? 0 }
-  }
+  package func connectionCount() -> Int { sum { $0.connectionCount() } }
 
   /// Bytes of memory used for notifications.
-  package func notificationBytes() -> Int {
-    running.withLock { $0?.service.notificationBytes() ?? 0 }
-  }
+  package func notificationBytes() -> Int { sum { $0.notificationBytes() } }
 
   package func dormancy() -> Dormancy { running.withLock { $0?.service.dormancy() ?? Dormancy() } }
 
   /// The counters of each topic.
   package func topicCounters() -> [TopicCounters] {
-    running.withLock { $0?.service.topicCounters() ?? [] }
+    running.withLock { $0?.services.flatMap { $0.topicCounters() }.added() ?? [] }
   }
 
   /// The addresses of the TLS administration API and of the console.
@@ -93,7 +100,11 @@ package final class TestServiceHandle: Sendable {
 
   /// Number of rejected requests for each reason.
   package func rejections() -> [Reason: UInt64] {
-    running.withLock { $0?.service.administered.rejections() ?? [:] }
+    running.withLock { running in
+      running?.services.reduce(into: [:]) { sum, service in
+        sum.merge(service.administered.rejections()) { $0 + $1 }
+      } ?? [:]
+    }
   }
 
   /// The trust data in use; nil after the end of the service.
@@ -104,17 +115,18 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.service.administered.staleness }
   }
 
-  package func clockChanged() { running.withLock { $0?.service.clockChanged() } }
+  package func clockChanged() { running.withLock { $0?.services.forEach { $0.clockChanged() } } }
 
-  /// Tells the edge which node decides; nil for none.
-  package func setLinkTarget(_ place: (node: NodeName, address: SocketAddress)?) {
-    running.withLock { $0?.edge?.links?.set(place) }
+  /// Tells the service that clients connect to which node decides about a part of the devices; nil for none.
+  package func setLinkTarget(
+    _ place: (node: NodeName, address: SocketAddress)?, part: Int = 0
+  ) {
+    running.withLock { $0?.front.links?.set(place, part: part) }
   }
 
   package func reload() {
     running.withLock { running in
-      running?.service.reload()
-      running?.edge?.reload()
+      for service in running?.all ?? [] { service.reload() }
     }
   }
 }

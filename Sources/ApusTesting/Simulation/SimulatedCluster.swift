@@ -36,7 +36,7 @@ final class SimulatedCluster {
     let host = makeHost()
     var configuration = ServerConfiguration(dataDirectory: "(simulated)", listeners: [])
     configuration.ledger = .off
-    configuration.isEdge = true
+    configuration.share = .none
     configuration.log = world.serviceLog
     configuration.link = Self.serving(as: index)
     let credentials = world.credentials

@@ -1,14 +1,17 @@
 package import ApusModel
 
-/// What a connection from one node to another is for: the first byte that the connecting node sends.
+/// What a connection from one node to another is for: the first byte that the connecting node sends. The second is the
+/// part of all devices about which the other node is to decide.
 package enum LinkPurpose: UInt8, Sendable {
   /// Carries providers' notifications (``LinkedNotification``), and verdicts on them back (``LinkVerdict``).
   case notifications = 1
   /// Carries the connections of clients (``ClientFrame``). The number of the other node's worker that is to serve them
-  /// follows (2).
+  /// follows (2, big-endian).
   case clients = 2
   /// Carries one request of the node's administration, and the answer to it (``LinkExchange``).
   case administration = 3
+  /// Keeps a copy of the channels up to date (``ChannelFrame``). The part that the copy is for follows (1).
+  case channels = 4
 }
 
 /// A client whose connection a node has accepted, and which another node serves: what that node has to know of it.

@@ -155,7 +155,7 @@ final class NodeService {
   /// Nothing that an edge knows has to outlive it.
   private func edgeConfiguration(_ configuration: ServerConfiguration) -> ServerConfiguration {
     var edge = configuration
-    edge.isEdge = true
+    edge.share = .none
     edge.isEphemeral = true
     edge.ledger = .off
     (edge.relay, edge.store) = (nil, nil)

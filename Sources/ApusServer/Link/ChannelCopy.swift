@@ -1,0 +1,268 @@
+import ApusAdmin
+import ApusCore
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusWire
+
+/// Keeps this node's register of channels a copy of that of the node which has them, and tells that node what devices
+/// here do.
+///
+/// The copy is in the store as well, so that devices get what channels keep while that node is away. Confined to the
+/// loop of one worker, except where it is said.
+@safe final class ChannelCopy: @unchecked Sendable {
+  private typealias Waiting = (limitMilliseconds: UInt64, done: @Sendable (Bool) -> Void)
+
+  private let context: WorkerContext
+  private let edge: Edge
+  private let register: ChannelRegister
+  private var stream: LinkStream?
+  private let partial = PartialFrames()
+  private var nextTryMilliseconds: UInt64 = 0
+  private var timer: LoopTimer?
+  /// The order of the last broadcast that came of each channel, as the other node counts.
+  private var orders: [ChannelID: UInt64] = [:]
+  /// The channels of which the other node has spoken on this link; nil once it has spoken of all.
+  private var known: Set<ChannelID>? = []
+  /// Those whose rows are not durable.
+  private var unsaved: Set<ChannelID> = []
+  private var questions: [UInt64: Waiting] = [:]
+  private var lastQuestion: UInt64 = 0
+  /// What the other node was told on this link.
+  private var told = SubscriptionCounts.Part()
+  private var countsTold: UInt64?
+  private var nextFiguresMilliseconds: UInt64 = 0
+
+  private static let tickMilliseconds: UInt64 = 100
+  private static let figuresMilliseconds: UInt64 = 1000
+  /// A connection that nothing has used may have been dropped on the way.
+  private static let keepAliveSeconds = 5
+
+  init(_ context: WorkerContext, _ edge: Edge) {
+    self.context = context
+    self.edge = edge
+    register = context.shared.channels
+    let timer = LoopTimer(loop: context.loop) { [unowned self] in tick() }
+    timer.start(
+      afterMilliseconds: Self.tickMilliseconds, repeatMilliseconds: Self.tickMilliseconds)
+    self.timer = timer
+    register.source = self
+  }
+
+  /// Another node has the channels, or none.
+  func targetChanged() {
+    if let stream, stream.isCurrent(edge) { return }
+    dropStream()
+    nextTryMilliseconds = 0
+    connect()
+  }
+
+  func dismantle() {
+    register.source = nil
+    dropStream()
+    for question in questions.values { question.done(false) }
+    questions = [:]
+    timer = nil
+  }
+
+  // MARK: The connection
+
+  private func tick() {
+    connect()
+    let now = context.loop.nowMilliseconds
+    for (number, question) in questions where question.limitMilliseconds <= now {
+      questions[number] = nil
+      question.done(false)
+    }
+    if now >= nextFiguresMilliseconds {
+      nextFiguresMilliseconds = now + Self.figuresMilliseconds
+      sayFigures()
+    }
+  }
+
+  private func connect() {
+    let now = context.loop.nowMilliseconds
+    guard timer != nil, stream == nil, now >= nextTryMilliseconds, let target = edge.target else {
+      return
+    }
+    nextTryMilliseconds = now + Limits.linkRetryMilliseconds
+    do {
+      stream = try LinkStream(
+        target, context, silenceMilliseconds: Limits.linkWaitMilliseconds,
+        keepAliveSeconds: Self.keepAliveSeconds, user: self)
+    } catch {
+      // The worker's `Uplink` warns of a node that is not reached.
+      dropStream()
+    }
+  }
+
+  private func dropStream() {
+    stream?.close()
+    stream = nil
+    partial.removeAll()
+    (known, told, countsTold) = ([], SubscriptionCounts.Part(), nil)
+  }
+
+  private func say(_ frames: [ChannelFrame]) {
+    var output: [UInt8] = []
+    for frame in frames { frame.encode(to: &output) }
+    stream?.write(output)
+  }
+
+  // MARK: From the node that has the channels
+
+  private func take(_ frame: ChannelFrame) {
+    switch frame {
+    case .channel(let channel):
+      known?.insert(channel.id)
+      learn(channel)
+    case .broadcast(let id, let broadcast): take(broadcast, on: id)
+    case .empty(let id): register.empty(id)
+    case .deleted(let id): delete(id)
+    case .complete:
+      let all = known ?? []
+      known = nil
+      for channel in register.all() where !all.contains(channel.id) { delete(channel.id) }
+    case .answer(let number): questions.removeValue(forKey: number)?.done(true)
+    case .ask, .figures, .subscribers, .counted: dropStream()
+    }
+  }
+
+  private func learn(_ channel: Channel) {
+    guard register.entry(channel.id) == nil || unsaved.contains(channel.id) else { return }
+    unsaved.remove(channel.id)
+    write { [register] in
+      register.copy(channel, completion: $0)
+    } failed: {
+      $0.unsaved.insert(channel.id)
+    }
+  }
+
+  private func take(_ broadcast: LinkedBroadcast, on id: ChannelID) {
+    guard let entry = register.entry(id), orders[id] ?? 0 < broadcast.order else { return }
+    orders[id] = broadcast.order
+    // It comes again with each link, for as long as the channel keeps it.
+    guard entry.stored?.id != broadcast.id else { return }
+    let draft = BroadcastDraft(broadcast)
+    write { [register] in
+      register.publish(draft, on: entry, completion: $0)
+    } failed: {
+      $0.orders[id] = nil
+    }
+  }
+
+  private func delete(_ id: ChannelID) {
+    guard let channel = register.entry(id)?.channel else { return }
+    (orders[id], told.subscriptions[register.entry(id)?.number ?? 0]) = (nil, nil)
+    unsaved.remove(id)
+    write { [register] in
+      register.delete(channel, completion: $0)
+    } failed: { _ in
+    }
+  }
+
+  /// What cannot be written comes again with the next link.
+  private func write(
+    _ begin: (@escaping @Sendable (StoreError?) -> Void) -> Void,
+    failed: @escaping @Sendable (ChannelCopy) -> Void
+  ) {
+    begin { [weak self, context] error in
+      guard let error else { return }
+      context.loop.perform { [weak self] in
+        guard let self else { return }
+        context.log.limited(.warning, .linkFailed, atMilliseconds: context.loop.nowMilliseconds) {
+          [.text("reason", "what happened to a channel cannot be written: \(error)")]
+        }
+        failed(self)
+        self.dropStream()
+      }
+    }
+  }
+
+  // MARK: To the node that has the channels
+
+  /// Says what has changed of the figures.
+  private func sayFigures() {
+    guard let stream, stream.isOpen else { return }
+    let delivered = register.takeDelivered()
+    let counts = register.subscriptionCounts.sum(after: countsTold)
+    guard !delivered.isEmpty || counts != nil else { return }
+    let now = counts?.part ?? told
+    var frames: [ChannelFrame] = []
+    for entry in register.entries() {
+      let count = now.subscriptions[entry.number] ?? 0
+      let acknowledged = delivered[entry.channel.id] ?? 0
+      guard acknowledged > 0 || count != told.subscriptions[entry.number] ?? 0 else { continue }
+      frames.append(
+        .figures(
+          entry.channel.id, delivered: acknowledged, subscriptions: UInt64(clamping: count)))
+    }
+    for place in Set(now.subscribers.keys).union(told.subscribers.keys) {
+      let count = now.subscribers[place] ?? 0
+      guard count != told.subscribers[place] ?? 0 else { continue }
+      frames.append(.subscribers(place.app, place.environment, UInt64(clamping: count)))
+    }
+    if let counts {
+      if counts.isComplete { frames.append(.counted) }
+      countsTold = counts.version
+    }
+    told = now
+    say(frames)
+  }
+}
+
+extension ChannelCopy: ChannelSource {
+  func bringUpToDate(_ done: @escaping @Sendable (Bool) -> Void) {
+    context.loop.perform { [weak self] in
+      guard let self, timer != nil else { return done(false) }
+      lastQuestion += 1
+      questions[lastQuestion] = (
+        context.loop.nowMilliseconds + Limits.linkWaitMilliseconds, done
+      )
+      // Without a link, the next one begins with the questions.
+      if stream?.isOpen == true { say([.ask(lastQuestion)]) }
+    }
+  }
+}
+
+extension ChannelCopy: LinkStreamUser {
+  func linkOpened() {
+    let part = context.configuration.share.part ?? 0
+    stream?.write(edge.preface(.channels) + [UInt8(part)])
+    say(questions.keys.sorted().map { .ask($0) })
+    sayFigures()
+  }
+
+  func linkReceived(_ bytes: Span<UInt8>) {
+    partial.take(bytes) { bytes in
+      var offset = 0
+      while stream != nil {
+        switch ChannelFrame.next(bytes, at: &offset) {
+        case .incomplete: return offset
+        case .malformed: dropStream()
+        case .complete(let frame): take(frame)
+        }
+      }
+      return bytes.count
+    }
+  }
+
+  func linkDrained() {}
+
+  func linkFinished() { dropStream() }
+
+  func linkLost(_ fault: String) {
+    stream = nil
+    dropStream()
+  }
+}
+
+extension BroadcastDraft {
+  fileprivate init(_ broadcast: LinkedBroadcast) {
+    self.init(
+      id: broadcast.id, acceptedMilliseconds: broadcast.acceptedMilliseconds,
+      expirationSeconds: broadcast.expirationSeconds, priority: broadcast.priority,
+      payload: broadcast.payload)
+  }
+}
