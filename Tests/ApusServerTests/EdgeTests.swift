@@ -85,9 +85,11 @@ struct EdgeTests {
 
   @Test("Devices that come while no node decides wait as well, and all connect when one does")
   func devicesWait() throws {
+    // Made before, because nobody waits for longer than five seconds.
+    let devices = try (0..<100).map { _ in try service.directory.device() }
     try setTarget(false)
-    let waiting = try (0..<100).map { _ in
-      let client = try service.courier(service.directory.device())
+    let waiting = try devices.map { device in
+      let client = try service.courier(device)
       try client.send(ConnectedDevice.connectMessage())
       return client
     }
