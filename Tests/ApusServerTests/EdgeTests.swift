@@ -85,7 +85,7 @@ struct EdgeTests {
 
   @Test("Devices that come while no node decides wait as well, and all connect when one does")
   func devicesWait() throws {
-    // Made before, because nobody waits for longer than five seconds.
+    // Made first: a device waits for five seconds at most.
     let devices = try (0..<100).map { _ in try service.directory.device() }
     try setTarget(false)
     let waiting = try devices.map { device in

@@ -37,15 +37,17 @@ package struct DeviceShare: Sendable, Hashable {
   /// The part of a device. It is where the device's rows are, so it never changes.
   package func part(of device: DeviceID) -> Int {
     guard partCount > 1 else { return 0 }
-    return Int(Self.mix(device.rawValue).multipliedFullWidth(by: UInt64(partCount)).high)
+    // The result says nothing about which worker of the node owns the device.
+    return Int(device.rawValue.mixed.multipliedFullWidth(by: UInt64(partCount)).high)
   }
 
   package func contains(_ device: DeviceID) -> Bool { part(of: device) == part }
+}
 
-  /// The last step of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014). Its
-  /// result says nothing about which worker of the node owns the device.
-  private static func mix(_ number: UInt64) -> UInt64 {
-    var mixed = (number ^ number &>> 30) &* 0xbf58_476d_1ce4_e5b9
+extension UInt64 {
+  /// The last step of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014).
+  var mixed: UInt64 {
+    var mixed = (self ^ self &>> 30) &* 0xbf58_476d_1ce4_e5b9
     mixed = (mixed ^ mixed &>> 27) &* 0x94d0_49bb_1331_11eb
     return mixed ^ mixed &>> 31
   }

@@ -60,20 +60,21 @@ package struct LinkedSends {
 
   /// Who waits for the verdict of a notification that was sent; nil for a number of none.
   package func answer(of number: UInt32) -> Answer? {
+    sent(number)?.answer
+  }
+
+  private func sent(_ number: UInt32) -> Entry? {
     guard Int(number) < entries.count, let entry = entries[Int(number)], entry.isSent else {
       return nil
     }
-    return entry.answer
+    return entry
   }
 
   /// The other node has decided. Nil for a number that is not that of a notification which was sent.
   package mutating func decided(
     _ number: UInt32
   ) -> (answer: Answer, notification: Notification)? {
-    guard Int(number) < entries.count, let entry = entries[Int(number)], entry.isSent else {
-      return nil
-    }
-    return remove(number, entry)
+    sent(number).map { remove(number, $0) }
   }
 
   private mutating func remove(

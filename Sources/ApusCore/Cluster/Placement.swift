@@ -29,19 +29,12 @@ package struct Placement: Sendable {
   }
 
   private static func weight(_ partition: Partition, _ hash: UInt64) -> UInt64 {
-    mix(hash &+ (UInt64(partition.index) + 1) &* Partition.factor)
+    (hash &+ (UInt64(partition.index) + 1) &* Partition.factor).mixed
   }
 
   /// FNV-1a of the name (draft-eastlake-fnv).
   private static func hash(_ name: NodeName) -> UInt64 {
     name.text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0100_0000_01b3 }
-  }
-
-  /// The last step of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014).
-  private static func mix(_ number: UInt64) -> UInt64 {
-    var mixed = (number ^ number &>> 30) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ mixed &>> 27) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ mixed &>> 31
   }
 }
 

@@ -19,7 +19,7 @@ import ApusWire
   private let register: ChannelRegister
   private var stream: LinkStream?
   private let partial = PartialFrames()
-  private var nextTryMilliseconds: UInt64 = 0
+  private var dialing = LinkDialing()
   private var timer: LoopTimer?
   /// The order of the last broadcast that came of each channel, as the other node counts.
   private var orders: [ChannelID: UInt64] = [:]
@@ -36,8 +36,6 @@ import ApusWire
 
   private static let tickMilliseconds: UInt64 = 100
   private static let figuresMilliseconds: UInt64 = 1000
-  /// A connection that nothing has used may have been dropped on the way.
-  private static let keepAliveSeconds = 5
 
   init(_ context: WorkerContext, _ edge: Edge) {
     self.context = context
@@ -54,7 +52,7 @@ import ApusWire
   func targetChanged() {
     if let stream, stream.isCurrent(edge) { return }
     dropStream()
-    nextTryMilliseconds = 0
+    dialing.hurry()
     connect()
   }
 
@@ -82,15 +80,10 @@ import ApusWire
   }
 
   private func connect() {
-    let now = context.loop.nowMilliseconds
-    guard timer != nil, stream == nil, now >= nextTryMilliseconds, let target = edge.target else {
-      return
-    }
-    nextTryMilliseconds = now + Limits.linkRetryMilliseconds
+    guard timer != nil, stream == nil else { return }
     do {
-      stream = try LinkStream(
-        target, context, silenceMilliseconds: Limits.linkWaitMilliseconds,
-        keepAliveSeconds: Self.keepAliveSeconds, user: self)
+      stream = try dialing.dial(
+        edge, context, silenceMilliseconds: Limits.linkWaitMilliseconds, user: self)
     } catch {
       // The worker's `Uplink` warns of a node that is not reached.
       dropStream()

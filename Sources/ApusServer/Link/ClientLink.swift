@@ -23,10 +23,7 @@ final class ClientLink {
   private var heldBack: ArraySlice<UInt32> = []
   private var output: [UInt8] = []
   private let partial = PartialFrames()
-  private var nextTryMilliseconds: UInt64 = 0
-
-  /// A connection that nothing has used may have been dropped on the way.
-  private static let keepAliveSeconds = 5
+  private var dialing = LinkDialing()
 
   init(_ owner: ClientLinks, _ context: WorkerContext, workerIndex: Int) {
     self.owner = owner
@@ -77,15 +74,10 @@ final class ClientLink {
   }
 
   private func connect() {
-    let now = context.loop.nowMilliseconds
-    guard !waiting.isEmpty, now >= nextTryMilliseconds, let target = owner.edge.target else {
-      return
-    }
-    nextTryMilliseconds = now + Limits.linkRetryMilliseconds
+    guard !waiting.isEmpty else { return }
     do {
-      stream = try LinkStream(
-        target, context, silenceMilliseconds: owner.silenceMilliseconds,
-        keepAliveSeconds: Self.keepAliveSeconds, user: self)
+      stream = try dialing.dial(
+        owner.edge, context, silenceMilliseconds: owner.silenceMilliseconds, user: self)
     } catch {
       lost("\(error)")
     }

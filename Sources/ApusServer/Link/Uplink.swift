@@ -15,7 +15,7 @@ final class Uplink {
   private var stream: LinkStream?
   private var output: [UInt8] = []
   private let partial = PartialFrames()
-  private var nextTryMilliseconds: UInt64 = 0
+  private var dialing = LinkDialing()
   private var timer: LoopTimer?
   private var trouble = LinkTrouble()
   private var repeatedCount: UInt64 = 0
@@ -27,8 +27,6 @@ final class Uplink {
   var routesAgain = true
 
   private static let tickMilliseconds: UInt64 = 100
-  /// A connection that nothing has used may have been dropped on the way.
-  private static let keepAliveSeconds = 5
 
   init(
     _ context: WorkerContext, _ edge: Edge,
@@ -60,7 +58,7 @@ final class Uplink {
   /// Another node decides, or none.
   func targetChanged() {
     dropStream()
-    nextTryMilliseconds = 0
+    dialing.hurry()
     connect()
   }
 
@@ -97,13 +95,10 @@ final class Uplink {
   }
 
   private func connect() {
-    let now = context.loop.nowMilliseconds
-    guard stream == nil, now >= nextTryMilliseconds, let target = edge.target else { return }
-    nextTryMilliseconds = now + Limits.linkRetryMilliseconds
+    guard stream == nil else { return }
     do {
-      stream = try LinkStream(
-        target, context, silenceMilliseconds: Limits.linkWaitMilliseconds,
-        keepAliveSeconds: Self.keepAliveSeconds, user: self)
+      stream = try dialing.dial(
+        edge, context, silenceMilliseconds: Limits.linkWaitMilliseconds, user: self)
     } catch {
       failed("\(error)")
     }

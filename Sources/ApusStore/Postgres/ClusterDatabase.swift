@@ -38,7 +38,7 @@ package struct SharedVersion: Sendable, Equatable {
 /// Every call may fail with `StoreError.database`; then the connection is lost, and a change that was in progress may
 /// have been made.
 package final class ClusterDatabase {
-  private let address: PostgresAddress
+  private let tables: PostgresTables
   private let connection: PostgresConnection
   /// The database's id: 16 bytes, made with its tables.
   package let databaseID: [UInt8]
@@ -56,23 +56,13 @@ package final class ClusterDatabase {
   package init(
     _ address: PostgresAddress, node: String, purpose: String
   ) throws(StoreError) {
-    self.address = address
-    do throws(PostgresFault) {
-      connection = try PostgresConnection(
+    tables = PostgresTables(address: address, part: 0)
+    connection = try tables.attempt { () throws(PostgresFault) in
+      try PostgresConnection(
         address, name: "apus-cluster/\(node)/\(purpose)",
         withinMilliseconds: Self.answerMilliseconds)
-    } catch {
-      throw .database(place: address.description, detail: "\(error)")
     }
-    databaseID = try PostgresTables(address: address, part: 0).requireNewest(connection)
-  }
-
-  private func attempt<Result>(
-    _ body: () throws(PostgresFault) -> Result
-  ) throws(StoreError) -> Result {
-    do throws(PostgresFault) { return try body() } catch {
-      throw .database(place: address.description, detail: "\(error)")
-    }
+    databaseID = try tables.requireNewest(connection)
   }
 
   private func ask<Result>(
@@ -82,7 +72,7 @@ package final class ClusterDatabase {
   ) throws(StoreError) -> Result {
     var parameters = PostgresValues()
     for value in values { parameters.append(value) }
-    return try attempt { () throws(PostgresFault) in
+    return try tables.attempt { () throws(PostgresFault) in
       try connection.ask(statement, parameters, withinMilliseconds: limit, read)
     }
   }
@@ -156,7 +146,7 @@ package final class ClusterDatabase {
 
   /// Begins a change: nobody else changes shared files until ``commit(_:version:forgotten:)`` or ``giveUp()``.
   package func lockDirectory() throws(StoreError) -> SharedVersion? {
-    try attempt { () throws(PostgresFault) in
+    try tables.attempt { () throws(PostgresFault) in
       try connection.execute("BEGIN")
       try connection.execute(.directoryLock)
       var found: SharedVersion?
@@ -226,7 +216,7 @@ package final class ClusterDatabase {
   package func commit(
     _ parts: [SharedPart], version: Int64, forgotten: Int64, by holder: String? = nil
   ) throws(StoreError) {
-    try attempt { () throws(PostgresFault) in
+    try tables.attempt { () throws(PostgresFault) in
       if let holder {
         try connection.execute(
           .leaseHeld, PostgresValues(.text(PostgresOpening.lease), .text(holder)))
@@ -257,7 +247,7 @@ package final class ClusterDatabase {
 
   /// Ends a change without one.
   package func giveUp() throws(StoreError) {
-    try attempt { () throws(PostgresFault) in
+    try tables.attempt { () throws(PostgresFault) in
       try connection.execute("ROLLBACK")
       try connection.finish(withinMilliseconds: Self.answerMilliseconds) { _, _ in }
     }
@@ -283,7 +273,7 @@ package final class ClusterDatabase {
   package func accept(
     _ id: [UInt8], _ node: String, address: String, version: String
   ) throws(StoreError) -> Bool {
-    let isAdded = try attempt { () throws(PostgresFault) in
+    let isAdded = try tables.attempt { () throws(PostgresFault) in
       try connection.execute("BEGIN")
       try connection.execute(.invitationTake, PostgresValues(.bytes(id)))
       try connection.execute(
@@ -298,7 +288,7 @@ package final class ClusterDatabase {
       try giveUp()
       return false
     }
-    return try attempt { () throws(PostgresFault) in
+    return try tables.attempt { () throws(PostgresFault) in
       try connection.execute("COMMIT")
       try connection.finish(withinMilliseconds: Self.answerMilliseconds) { _, _ in }
       return true
