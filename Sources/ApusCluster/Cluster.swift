@@ -22,10 +22,12 @@ package struct Cluster {
   ///
   /// - Parameters:
   ///   - store: The database of a new service, which has no store yet.
+  ///   - parts: The number of parts into which the devices are divided for good, so that as many nodes serve at the
+  ///     same time: 1 to `Limits.deviceParts`.
   ///   - allowsSingleServer: Whether a database without a synchronous standby is good enough.
   /// - Returns: The number of files that the nodes share from now on.
   package func initialize(
-    node: NodeName, address: String, store: StorePlace?, allowsSingleServer: Bool
+    node: NodeName, address: String, store: StorePlace?, parts: Int, allowsSingleServer: Bool
   ) throws -> Int {
     try directory.requireProvisioned()
     if case .database(let place) = store, try directory.storePlace() == nil {
@@ -47,7 +49,17 @@ package struct Cluster {
       let member =
         earlier
         ?? ClusterMember(
-          node: node, address: address, key: randomBytes(SealingBox.keyByteCount))
+          node: node, address: address, key: randomBytes(SealingBox.keyByteCount), parts: parts)
+      guard member.parts == parts else {
+        throw DirectoryProblem(
+          "the cluster was begun with \(counted(member.parts, "part")): give --parts \(member.parts)"
+        )
+      }
+      if parts > 1, try directory.hasDevices() {
+        throw DirectoryProblem(
+          "the service has devices already, which cannot be divided any more: leave out --parts, or begin with a new "
+            + "service")
+      }
       let database = try directory.clusterDatabase(node: member.node.text, purpose: "command")
       if let shared = try database.directory() {
         guard shared.version == 0, member.hasKey(of: shared.proof) else {
@@ -58,7 +70,7 @@ package struct Cluster {
         }
       }
       try directory.save(member)
-      _ = try database.makeDirectory(proof: member.proof)
+      _ = try database.makeDirectory(proof: member.proof, parts: parts)
       _ = try database.add(member.node.text, address: member.address, version: program)
       return try SharedFiles(directory, member).publish(database)
     }
@@ -90,7 +102,8 @@ package struct Cluster {
         "the code is not valid: each is for one node and one hour. `apus cluster invite` makes another"
       )
     }
-    let member = ClusterMember(node: node, address: address, key: key)
+    guard let shared = try database.directory() else { throw notACluster }
+    let member = ClusterMember(node: node, address: address, key: key, parts: shared.parts)
     try directory.prepareNode(place, databaseID: database.databaseID)
     guard
       try database.accept(code.id, node.text, address: address, version: program)
@@ -104,10 +117,12 @@ package struct Cluster {
   }
 
   private func pull(_ member: ClusterMember, _ database: ClusterDatabase) throws {
-    guard let shared = try database.directory() else {
-      throw DirectoryProblem("the database is not that of a cluster")
-    }
+    guard let shared = try database.directory() else { throw notACluster }
     try directory.locked { try SharedFiles(directory, member).pull(database, shared) }
+  }
+
+  private var notACluster: DirectoryProblem {
+    DirectoryProblem("the database is not that of a cluster")
   }
 
   // MARK: Nodes
@@ -119,14 +134,16 @@ package struct Cluster {
   /// - Returns: The node that serves now in its place; nil if it did not serve.
   package func drain(_ name: NodeName, withinSeconds limit: Int) throws -> String? {
     let database = try open(requireMember())
-    guard try beginDrain(name, database) else { return nil }
+    guard let node = try beginDrain(name, database) else { return nil }
     let deadline = monotonicMilliseconds() + Int64(limit) * 1000
     while true {
       let nodes = try database.nodes()
       let isServing = nodes.contains {
         $0.name == name.text && $0.state == .serving && $0.isLive
       }
-      let successor = nodes.first { $0.name != name.text && $0.state == .serving && $0.isLive }
+      let successor = nodes.first {
+        $0.name != name.text && $0.state == .serving && $0.isLive && $0.part == node.part
+      }
       if !isServing, let successor { return successor.name }
       guard monotonicMilliseconds() < deadline else {
         throw DirectoryProblem(
@@ -142,19 +159,21 @@ package struct Cluster {
     _ = try beginDrain(name, open(requireMember()))
   }
 
-  /// Returns whether the node serves.
-  private func beginDrain(_ name: NodeName, _ database: ClusterDatabase) throws -> Bool {
+  /// Returns the node if it serves.
+  private func beginDrain(
+    _ name: NodeName, _ database: ClusterDatabase
+  ) throws -> ClusterNode? {
     let nodes = try database.nodes()
     guard let node = nodes.first(where: { $0.name == name.text }) else { throw noNode(name) }
     if node.isLive, node.state == .serving,
       !nodes.contains(where: { $0.name != name.text && $0.mayTakeOver })
     {
       throw DirectoryProblem(
-        "no other node stands by, so nobody would serve: start one, or stop the service of \(name.text)"
+        "no other node stands by, so nobody would serve in its place: start one, or stop the service of \(name.text)"
       )
     }
     guard try database.setDraining(true, name.text) else { throw noNode(name) }
-    return node.isLive && node.state == .serving
+    return node.isLive && node.state == .serving ? node : nil
   }
 
   /// Lets a node serve again that was drained.

@@ -15,10 +15,12 @@ package struct ClusterNode: Sendable, Equatable {
   package var isDraining: Bool
   /// Milliseconds since its last sign of life by the database's clock; nil if it never gave one. For people only.
   package var silentMilliseconds: Int64?
+  /// The part of the devices whose lease it has; nil if it has none.
+  package var part: Int?
 
   package init(
     name: String, address: String, version: String, state: State, isDraining: Bool,
-    silentMilliseconds: Int64?
+    silentMilliseconds: Int64?, part: Int? = nil
   ) {
     self.name = name
     self.address = address
@@ -26,6 +28,7 @@ package struct ClusterNode: Sendable, Equatable {
     self.state = state
     self.isDraining = isDraining
     self.silentMilliseconds = silentMilliseconds
+    self.part = part
   }
 
   /// Milliseconds of silence after which a node is shown as away: five signs of life.
@@ -58,8 +61,8 @@ package struct ClusterOrders: Sendable, Equatable {
   package var progress: DatabaseProgress
   /// The names of all nodes.
   package var nodes: [String]
-  /// The node that has the lease; nil if none has.
-  package var serving: Serving?
+  /// The node that has the lease of each part of the devices; nil where none has.
+  package var serving: [Serving?]
 
   package struct Serving: Sendable, Equatable {
     package var node: String
@@ -74,7 +77,7 @@ package struct ClusterOrders: Sendable, Equatable {
 
   package init(
     isDraining: Bool, filesVersion: Int64, standbyCount: Int, progress: DatabaseProgress,
-    nodes: [String], serving: Serving?
+    nodes: [String], serving: [Serving?]
   ) {
     self.isDraining = isDraining
     self.filesVersion = filesVersion

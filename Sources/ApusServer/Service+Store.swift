@@ -47,11 +47,13 @@ extension Service {
     }
     if let node {
       options.node = node.name
+      options.parts = 0..<node.partCount
       options.standby = StandbyOptions(onHolder: node.onHolder, permission: node.permission)
     }
     let store = try directory.openDatabase(address, options)
     do {
-      try directory.keepJournals(ofStart: store.incarnation, after: store.predecessor)
+      try directory.keepJournals(
+        ofStart: store.incarnation, after: store.predecessor, part: store.part)
       return store
     } catch {
       store.close()
@@ -70,7 +72,7 @@ extension Service {
       do { store = try openStore(configuration, directory) } catch StoreError.closed { return nil }
       do {
         try configuration.node?.onTurn()
-        return try Service(configuration, store: store)
+        return try Service(configuration.serving(store), store: store)
       } catch {
         store.close()
         guard let error = error as? StoreError, error.letsNodeWait else { throw error }
@@ -126,7 +128,9 @@ extension Service {
     _ configuration: ServerConfiguration, _ directory: DataDirectory, workers: Int
   ) -> LedgerJournals {
     guard !configuration.isEphemeral else { return LedgerJournals() }
-    let folder = directory.isInDatabase ? directory.journalPath : directory.storePath
+    let folder =
+      directory.isInDatabase
+      ? directory.journalPath(ofPart: configuration.share.part ?? 0) : directory.storePath
     if directory.isInDatabase { try? Files.makeDirectory(folder) }
     return LedgerJournals(
       in: folder, workers: configuration.ledger == .off ? 0 : workers
@@ -135,6 +139,19 @@ extension Service {
         .warning, "no ledger journal: a crash would lose the last second of the ledger",
         .text("reason", "\(fault)"))
     }
+  }
+}
+
+extension ServerConfiguration {
+  /// That of a node which has opened the store of one part of the devices.
+  fileprivate func serving(_ store: any DurableStore) -> ServerConfiguration {
+    guard let node, let store = store as? PostgresStore,
+      let share = DeviceShare(part: store.part, of: node.partCount)
+    else { return self }
+    var configuration = self
+    configuration.share = share
+    if !share.isMain { configuration.relay = nil }
+    return configuration
   }
 }
 

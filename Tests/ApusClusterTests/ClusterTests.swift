@@ -4,6 +4,7 @@ import ApusDirectory
 import ApusLog
 import ApusModel
 import ApusStore
+import ApusTesting
 import Foundation
 import PostgresServer
 import Synchronization
@@ -28,7 +29,7 @@ struct ClusterTests {
     #expect(
       try message {
         _ = try nodes.cluster(other.a).initialize(
-          node: .named("x"), address: "", store: nodes.place, allowsSingleServer: true)
+          node: .named("x"), address: "", store: nodes.place, parts: 1, allowsSingleServer: true)
       }.contains("not the one of --store"))
   }
 
@@ -42,6 +43,44 @@ struct ClusterTests {
     #expect(try nodes.areEqual())
   }
 
+  @Test("The number of parts is that of the beginning, on every node")
+  func parts() throws {
+    let nodes = try Nodes(parts: 3)
+    #expect(try nodes.a.clusterMember()?.parts == 3)
+    #expect(try nodes.b.clusterMember()?.parts == 3)
+    try nodes.sql("DELETE FROM apus.file; UPDATE apus.directory SET version = 0")
+    #expect(try message { try nodes.initialize(parts: 2) }.contains("give --parts 3"))
+    #expect(try nodes.initialize(parts: 3) > 5)
+    try nodes.serve("a")
+    try nodes.serve("b", lease: "apus_2")
+    let follower = try nodes.follower(nodes.b)
+    try follower.pull()
+    #expect(follower.orders?.serving.map { $0?.node } == ["a", nil, "b"])
+    #expect(follower.nodes.map(\.part) == [0, 2])
+  }
+
+  @Test("Devices that are there already are not divided")
+  func knownDevices() throws {
+    let source = try TestDirectory()
+    let name = "cluster-\(UUID().uuidString.lowercased())"
+    let place = try StorePlace(PostgresServer.shared.address(of: name))
+    guard case .database(let address) = place else { return }
+    var options = PostgresOptions()
+    options.allowsSingleServer = true
+    let store = try source.data.openDatabase(address, options)
+    var group = store.makeGroup()
+    let row: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 1, 1]
+    group.put(.devices, key: row.span, value: row.span)
+    try store.write(&group)
+    store.close()
+    func initialize(_ parts: Int) throws {
+      _ = try Cluster(source.data, program: "1.2").initialize(
+        node: .named("a"), address: "", store: place, parts: parts, allowsSingleServer: true)
+    }
+    #expect(try message { try initialize(2) }.contains("has devices already"))
+    try initialize(1)
+  }
+
   @Test("An embedded store is no cluster's")
   func embedded() throws {
     let nodes = try Nodes(joins: false)
@@ -52,7 +91,7 @@ struct ClusterTests {
     }
     let text = try message {
       _ = try nodes.cluster(directory).initialize(
-        node: .named("x"), address: "", store: nil, allowsSingleServer: true)
+        node: .named("x"), address: "", store: nil, parts: 1, allowsSingleServer: true)
     }
     #expect(text.contains("apus store copy embedded postgresql://"))
     #expect(try message { _ = try nodes.cluster(directory).nodes() }.contains("apus cluster join"))

@@ -41,6 +41,16 @@ struct ServingNodeTests {
     #expect(names.count == 1, "\(names)")
   }
 
+  @Test("A node that serves another part of the devices writes, too")
+  func otherPart() throws {
+    try nodes.serve("b", lease: "apus_1")
+    _ = try makeJob(nodes.a)
+    _ = try makeJob(nodes.b)
+    try nodes.serve("b")
+    let error = #expect(throws: JobService.Refusal.self) { try makeJob(nodes.a) }
+    #expect("\(error, default: "")".contains("the node b has taken over"))
+  }
+
   @Test("A node that was taken over leaves the mark of the service that runs, whose loss is a gap")
   func mark() throws {
     try nodes.a.add(

@@ -242,19 +242,20 @@ struct SharedFilesTests {
   @Test("Journals of a node count only if it wrote last")
   func journals() throws {
     let nodes = try Nodes()
-    func journal(_ content: String) throws {
-      try Files.makeDirectory(nodes.a.journalPath)
-      try Files.write(content, to: "\(nodes.a.journalPath)/ledger-journal-0", isPrivate: true)
-    }
-    func hasJournal() -> Bool { Files.exists("\(nodes.a.journalPath)/ledger-journal-0") }
+    let journal = "\(nodes.a.journalPath(ofPart: 0))/ledger-journal-0"
+    func hasJournal() -> Bool { Files.exists(journal) }
     // From the time before there was a cluster.
-    try journal("old")
-    try nodes.a.keepJournals(ofStart: 3, after: 2)
+    try Files.makeDirectory(nodes.a.journalPath(ofPart: 0))
+    try Files.write("old", to: journal, isPrivate: true)
+    try nodes.a.keepJournals(ofStart: 3, after: 2, part: 0)
     #expect(hasJournal())
-    try nodes.a.keepJournals(ofStart: 4, after: 3)
+    try nodes.a.keepJournals(ofStart: 4, after: 3, part: 0)
+    #expect(hasJournal())
+    // The starts of each part are numbered by themselves.
+    try nodes.a.keepJournals(ofStart: 9, after: 8, part: 1)
     #expect(hasJournal())
     // Start 5 was another node's.
-    try nodes.a.keepJournals(ofStart: 6, after: 5)
+    try nodes.a.keepJournals(ofStart: 6, after: 5, part: 0)
     #expect(!hasJournal())
   }
 }

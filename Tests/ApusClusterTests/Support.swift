@@ -26,18 +26,20 @@ final class Nodes: Sendable {
   func directory(_ name: String) -> DataDirectory { DataDirectory(path: "\(folder.path)/\(name)") }
   func cluster(_ directory: DataDirectory) -> Cluster { Cluster(directory, program: "1.2") }
 
-  /// - Parameter joins: Whether node b has joined.
-  init(joins: Bool = true) throws {
+  /// - Parameters:
+  ///   - joins: Whether node b has joined.
+  ///   - parts: Into how many parts the devices are divided.
+  init(joins: Bool = true, parts: Int = 1) throws {
     source = try TestDirectory()
     place = try StorePlace(PostgresServer.shared.address(of: database))
-    _ = try initialize()
+    _ = try initialize(parts: parts)
     if joins { try join("b") }
   }
 
   @discardableResult
-  func initialize() throws -> Int {
+  func initialize(parts: Int = 1) throws -> Int {
     try cluster(a).initialize(
-      node: .named("a"), address: "a.example", store: place, allowsSingleServer: true)
+      node: .named("a"), address: "a.example", store: place, parts: parts, allowsSingleServer: true)
   }
 
   func join(_ name: String) throws {
@@ -49,12 +51,13 @@ final class Nodes: Sendable {
   func sql(_ text: String) throws -> [String] { try PostgresServer.shared.sql(text, in: database) }
 
   /// Gives the lease to a node, as if its service had taken it.
-  func serve(_ node: String) throws {
+  func serve(_ node: String, lease: String = "apus") throws {
     try sql(
       """
       INSERT INTO apus.lease (node, incarnation, counter, released, holder)
-        VALUES ('apus', 1, 1, false, '\(node)')
-        ON CONFLICT (node) DO UPDATE SET incarnation = lease.incarnation + 1, holder = excluded.holder
+        VALUES ('\(lease)', 1, 1, false, '\(node)')
+        ON CONFLICT (node) DO UPDATE SET incarnation = lease.incarnation + 1, released = false,
+          holder = excluded.holder
       """)
   }
 

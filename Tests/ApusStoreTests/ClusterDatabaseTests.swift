@@ -54,14 +54,14 @@ struct ClusterDatabaseTests {
     #expect(try database.add("b", address: "", version: "1"))
     #expect(try database.nodes().map(\.state) == [.stopped, .stopped])
     #expect(try database.nodes().first?.silentMilliseconds == nil)
-    _ = try database.makeDirectory(proof: [1])
+    _ = try database.makeDirectory(proof: [1], parts: 1)
     let orders = try #require(try database.sign("a", .serving, version: "2"))
     let progress = DatabaseProgress(era: 0, group: 0)
     #expect(
       orders
         == ClusterOrders(
           isDraining: false, filesVersion: 0, standbyCount: 0, progress: progress,
-          nodes: ["a", "b"], serving: nil))
+          nodes: ["a", "b"], serving: [nil]))
     _ = try database.sign("b", .standby, version: "2")
     #expect(try database.setDraining(true, "a"))
     #expect(try !database.setDraining(true, "c"))
@@ -69,14 +69,14 @@ struct ClusterDatabaseTests {
       try database.sign("a", .serving, version: "2")
         == ClusterOrders(
           isDraining: true, filesVersion: 0, standbyCount: 1, progress: progress,
-          nodes: ["a", "b"], serving: nil))
+          nodes: ["a", "b"], serving: [nil]))
     try sql("UPDATE apus.lease SET released = false, holder = 'a'")
     _ = try database.sign("a", .serving, version: "2", link: "a.example:2193")
     #expect(
       try database.sign("b", .standby, version: "2")?.serving
-        == ClusterOrders.Serving(node: "a", link: "a.example:2193"))
+        == [ClusterOrders.Serving(node: "a", link: "a.example:2193")])
     try sql("UPDATE apus.lease SET released = true")
-    #expect(try database.sign("b", .standby, version: "2")?.serving == nil)
+    #expect(try database.sign("b", .standby, version: "2")?.serving == [nil])
     // One that drains takes nothing over, and neither does one that was not heard of for long.
     _ = try database.setDraining(true, "b")
     #expect(try database.sign("a", .serving, version: "2")?.standbyCount == 0)
@@ -97,16 +97,16 @@ struct ClusterDatabaseTests {
     #expect(try database.directory() == nil)
     #expect(try database.lockDirectory() == nil)
     try database.giveUp()
-    #expect(try database.makeDirectory(proof: [1, 2]))
-    #expect(try !database.makeDirectory(proof: [3]))
+    #expect(try database.makeDirectory(proof: [1, 2], parts: 3))
+    #expect(try !database.makeDirectory(proof: [3], parts: 1))
     #expect(
-      try database.directory() == SharedVersion(version: 0, forgotten: 0, proof: [1, 2]))
+      try database.directory() == SharedVersion(version: 0, forgotten: 0, proof: [1, 2], parts: 3))
   }
 
   @Test("Changes are read from any version on, in their order")
   func changes() throws {
     let database = try open()
-    _ = try database.makeDirectory(proof: [])
+    _ = try database.makeDirectory(proof: [], parts: 1)
     try change(database, [part("b", "1"), part("a", "1")])
     try change(database, [part("b", "2", start: 1)])
     try change(database, [part("a", nil)])
@@ -128,7 +128,7 @@ struct ClusterDatabaseTests {
   @Test("More changes than one answer has are all read")
   func manyChanges() throws {
     let database = try open()
-    _ = try database.makeDirectory(proof: [])
+    _ = try database.makeDirectory(proof: [], parts: 1)
     try change(database, (0..<450).map { part("f\($0)", "x") })
     #expect(try texts(database, after: 0).count == 450)
   }
@@ -136,7 +136,7 @@ struct ClusterDatabaseTests {
   @Test("Removals are forgotten when nobody has to be told any more")
   func forgetting() throws {
     let database = try open()
-    _ = try database.makeDirectory(proof: [])
+    _ = try database.makeDirectory(proof: [], parts: 1)
     try change(database, [part("a", "1"), part("b", "1")])
     try change(database, [part("a", nil)])
     try change(database, [part("c", "1")], forgotten: 2)
@@ -148,7 +148,7 @@ struct ClusterDatabaseTests {
   func lock() async throws {
     let address = try prepared()
     let first = try ClusterDatabase(address, node: "a", purpose: "test")
-    _ = try first.makeDirectory(proof: [])
+    _ = try first.makeDirectory(proof: [], parts: 1)
     #expect(try first.lockDirectory()?.version == 0)
     let order = Recorder<String>()
     let thread = Latch()

@@ -131,10 +131,10 @@ struct PostgresStoreTests {
   @Test("Tables of a later program, and tables whose rows were copied away, are refused")
   func refusedTables() throws {
     try open().close()
-    try sql("UPDATE apus.service SET version = 3")
+    try sql("UPDATE apus.service SET version = 4")
     var error = #expect(throws: StoreError.self) { try open() }
-    #expect("\(try #require(error))".contains("has format 3, but this program supports"))
-    try sql("UPDATE apus.service SET version = 2, moved = true")
+    #expect("\(try #require(error))".contains("has format 4, but this program supports"))
+    try sql("UPDATE apus.service SET version = 3, moved = true")
     error = #expect(throws: StoreError.self) { try open() }
     #expect("\(try #require(error))".contains("copied to another store"))
   }

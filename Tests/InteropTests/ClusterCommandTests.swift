@@ -32,35 +32,6 @@ struct ClusterCommandTests {
     try? FileManager.default.removeItem(at: b.directory)
   }
 
-  /// The states of all nodes by their names, as a node shows them.
-  private func states(_ node: Installation) throws -> [String: String] {
-    let lines = try node.run(["cluster", "nodes"]).split(separator: "\n").dropFirst()
-    return Dictionary(
-      uniqueKeysWithValues: lines.map { line in
-        let words = line.split(separator: " ")
-        return (String(words[0]), String(words[1]))
-      })
-  }
-
-  private func wait(_ node: Installation, for states: [String: String]) throws {
-    for _ in 0..<100 {
-      if try self.states(node) == states { return }
-      usleep(100_000)
-    }
-    throw Trouble("the nodes are \(try self.states(node))")
-  }
-
-  /// Waits until a node shows this state of another one, or of itself.
-  ///
-  /// A node accepts pushes before its next renewal says that it serves.
-  private func wait(_ node: Installation, for name: String, toBe state: String) throws {
-    for _ in 0..<50 {
-      if try states(node)[name] == state { return }
-      usleep(100_000)
-    }
-    throw Trouble("the nodes are \(try states(node))")
-  }
-
   @Test("After a kill the other node serves, with all that was accepted and the same tokens")
   func kill() throws {
     defer { removeFiles() }
@@ -72,7 +43,7 @@ struct ClusterCommandTests {
     try a.send(1, to: token, lifetimeSeconds: 3600)
     // Made on the node that stands by.
     let key = try Programs.json(b.run(["key", "--add", "--json"]))
-    try wait(b, for: ["a": "serving", "b": "standby"])
+    try b.wait(for: ["a": "serving", "b": "standby"])
 
     a.service?.stop(SIGKILL)
     try b.awaitReady()
@@ -86,14 +57,14 @@ struct ClusterCommandTests {
 
     // The first node comes back, and stands by.
     try standBy(a)
-    try wait(a, for: ["a": "standby", "b": "serving"])
+    try a.wait(for: ["a": "standby", "b": "serving"])
     #expect(try b.run(["status"]).contains("ready"))
     let silence = try a.run(["status"], expecting: 3)
     #expect(silence.contains("`apus cluster nodes` shows which"), "\(silence)")
     let refusal = try a.run(["cluster", "remove", "b"], expecting: 4)
     #expect(refusal.contains("apus cluster drain b"), "\(refusal)")
     a.service?.stop()
-    try wait(b, for: ["a": "stopped", "b": "serving"])
+    try b.wait(for: ["a": "stopped", "b": "serving"])
     #expect(
       try b.run(["cluster", "drain", "b"], expecting: 4).contains("no other node stands by"))
     #expect(try b.run(["cluster", "remove", "a"]).contains("Removed a."))
@@ -119,11 +90,11 @@ struct ClusterCommandTests {
     try a.send(1, to: token, lifetimeSeconds: 3600)
     #expect(try device.shown(atLeast: 2) == [0, 1])
     // The same process stands by.
-    try wait(b, for: ["a": "standby,", "b": "serving"])
+    try b.wait(for: ["a": "standby,", "b": "serving"])
     b.service?.stop()
     try expectEvents(2, of: b)
     usleep(1_000_000)
-    #expect(try states(a) == ["a": "standby,", "b": "stopped"])
+    #expect(try a.states() == ["a": "standby,", "b": "stopped"])
     _ = try a.run(["cluster", "resume", "a"])
     try a.awaitReady(times: 2)
     try a.send(2, to: token, lifetimeSeconds: 3600)
@@ -135,8 +106,8 @@ struct ClusterCommandTests {
   func links() throws {
     defer { removeFiles() }
     a.service?.stop()
-    try a.start(linked())
-    try b.launch(linked())
+    try a.start(Installation.linked())
+    try b.launch(Installation.linked())
     _ = try #require(b.service).first("standby")
     let device = try b.device("phone")
     let token = try device.connect()
@@ -151,14 +122,14 @@ struct ClusterCommandTests {
     a.service?.stop(SIGKILL)
     // Its node stands by, and knows of no other.
     try b.send(3, to: token, lifetimeSeconds: 3600)
-    try wait(b, for: "b", toBe: "serving")
+    try b.wait(for: "b", toBe: "serving")
     #expect(try device.shown(atLeast: 3) == [1, 2, 3])
     try b.awaitReady()
     try b.send(4, to: token, lifetimeSeconds: 3600)
     #expect(try device.shown(atLeast: 4) == [1, 2, 3, 4])
 
     // The first node comes back as an edge.
-    try a.launch(linked())
+    try a.launch(Installation.linked())
     _ = try #require(a.service).first("standby")
     try a.send(5, to: token)
     #expect(try device.shown(atLeast: 5) == [1, 2, 3, 4, 5])
@@ -166,7 +137,8 @@ struct ClusterCommandTests {
     a.service?.stop()
     try b.send(6, to: token)
     #expect(try device.shown(atLeast: 6) == [1, 2, 3, 4, 5, 6])
-    let wrong = try b.run(["serve"] + linked().dropLast() + ["b.example:5223"], expecting: 2)
+    let wrong = try b.run(
+      ["serve"] + Installation.linked().dropLast() + ["b.example:5223"], expecting: 2)
     #expect(wrong.contains("\"b.example:5223\" is not a host"), "\(wrong)")
     let refusal = try b.run(["serve", "--link-listen", "2193"], expecting: 2)
     #expect(refusal.contains("would not know this machine's address"), "\(refusal)")
@@ -177,17 +149,17 @@ struct ClusterCommandTests {
   func drainByRequest() throws {
     defer { removeFiles() }
     a.service?.stop()
-    try a.start(linked())
-    try b.launch(linked())
+    try a.start(Installation.linked())
+    try b.launch(Installation.linked())
     _ = try #require(b.service).first("standby")
     #expect(try request("nodes/c/drain", to: b).hasPrefix("404 "))
-    try wait(b, for: ["a": "serving", "b": "standby"])
+    try b.wait(for: ["a": "serving", "b": "standby"])
     #expect(try request("nodes/a/drain", to: b) == "200 {\"node\":\"a\",\"draining\":true}\n")
-    try wait(b, for: "b", toBe: "serving")
+    try b.wait(for: "b", toBe: "serving")
     let refusal = try request("nodes/b/drain", to: b)
     #expect(refusal.hasPrefix("409 ") && refusal.contains("no other node stands by"), "\(refusal)")
     #expect(try request("nodes/a/resume", to: b).hasPrefix("200 "))
-    try wait(b, for: ["a": "standby", "b": "serving"])
+    try b.wait(for: ["a": "standby", "b": "serving"])
     let audit = try String(
       contentsOf: b.directory.appending(path: "audit.jsonl"), encoding: .utf8)
     #expect(audit.contains("node.drained") && audit.contains("node.resumed"), "\(audit)")
@@ -203,13 +175,6 @@ struct ClusterCommandTests {
         "--write-out", "%{http_code}", "http://localhost/v1/\(path)",
       ])
     return "\(answer.suffix(3)) \(answer.dropLast(3))"
-  }
-
-  private func linked() -> [String] {
-    [
-      "--single-database", "--link-listen", "127.0.0.1:\(Installation.freePort())",
-      "--advertise", "127.0.0.1",
-    ]
   }
 
   /// Expects that so many notifications have ended, and that no event is missing.
@@ -237,7 +202,7 @@ struct ClusterCommandTests {
     _ = try #require(a.service).wait(for: "the first node to stand by") { lines in
       lines.first { $0["event"] as? String == "standby" }
     }
-    try wait(a, for: ["a": "standby", "b": "serving"])
+    try a.wait(for: ["a": "standby", "b": "serving"])
     a.usePorts(of: b)
     #expect(try device.connect() == token)
     #expect(try device.shown(atLeast: 1) == [1])

@@ -43,6 +43,7 @@ extension ClusterNode {
       .init(key: "version", value: .string(version)),
     ]
     if !address.isEmpty { members.append(.init(key: "address", value: .string(address))) }
+    if let part { members.append(.init(key: "part", value: .number(part))) }
     if let silentMilliseconds {
       members.append(.init(key: "silent_ms", value: .integer(silentMilliseconds)))
     }

@@ -1,3 +1,5 @@
+import ApusModel
+
 /// The options of `apus cluster`.
 package enum ClusterOptions {
   package static let code = Option(
@@ -6,6 +8,13 @@ package enum ClusterOptions {
   package static let address = Option(
     "--address", .text("HOST"), in: [Verb.cluster], group: .change, scope: .flagOnly,
     help: "With `init` and `join`: where clients reach the node, which `nodes` shows.")
+
+  package static let parts = Option(
+    "--parts", .integer("N", 1...Limits.deviceParts), in: [Verb.cluster], group: .change,
+    scope: .flagOnly, default: "1",
+    help:
+      "With `init`: into how many parts the devices are divided, for good. As many nodes serve at the same time, each "
+      + "one part; further nodes stand by.")
 
   package static let linkListen = Option(
     "--link-listen", .listen(port: 2193), in: [Verb.serve], group: .listeners, default: "off",
@@ -20,6 +29,7 @@ package enum ClusterOptions {
       + "serves, and connects there the next time.")
 
   package static let descriptions = [
-    code.description, address.description, linkListen.description, advertise.description,
+    code.description, address.description, parts.description, linkListen.description,
+    advertise.description,
   ]
 }

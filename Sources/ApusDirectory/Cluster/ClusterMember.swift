@@ -1,4 +1,5 @@
 package import ApusCore
+import ApusModel
 import ApusTrust
 import ApusWire
 
@@ -9,11 +10,14 @@ package struct ClusterMember: Sendable {
   package let address: String
   /// The cluster key: 32 bytes, the same on all nodes. It encrypts shared files in the database.
   package let key: [UInt8]
+  /// The number of parts into which the cluster's devices are divided.
+  package let parts: Int
 
-  package init(node: NodeName, address: String, key: [UInt8]) {
+  package init(node: NodeName, address: String, key: [UInt8], parts: Int = 1) {
     self.node = node
     self.address = address
     self.key = key
+    self.parts = parts
   }
 
   var box: SealingBox { SealingBox(key: key) }
@@ -45,12 +49,14 @@ extension DataDirectory {
     guard let section = file.sections.first,
       let node = section["node"].flatMap({ NodeName($0) }),
       let key = section["key"].flatMap({ Hex.decode(Array($0.utf8).span) }),
-      key.count == SealingBox.keyByteCount
+      key.count == SealingBox.keyByteCount,
+      let parts = Int(section["parts"] ?? "1"), (1...Limits.deviceParts).contains(parts)
     else {
       throw DirectoryProblem(
-        "\(memberFile) must name a node and the cluster key: restore it, or join the cluster again")
+        "\(memberFile) must name a node, the cluster key and the number of parts: restore it, or join the cluster "
+          + "again")
     }
-    return ClusterMember(node: node, address: section["address"] ?? "", key: key)
+    return ClusterMember(node: node, address: section["address"] ?? "", key: key, parts: parts)
   }
 
   /// Makes the directory that of a node.
@@ -59,6 +65,7 @@ extension DataDirectory {
     let values = [
       ("node", member.node.text), ("address", member.address),
       ("key", String(decoding: Hex.encode(member.key.span), as: UTF8.self)),
+      ("parts", "\(member.parts)"),
     ]
     let file = SectionFile(sections: [.init(kind: "", name: "", values: values)])
     try Files.write(

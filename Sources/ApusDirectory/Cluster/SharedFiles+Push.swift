@@ -11,7 +11,7 @@ extension SharedFiles {
   enum Author {
     /// A command, the administration or the enrolment of any node.
     case anybody
-    /// The service of the node that serves.
+    /// The service of a node that serves.
     case service
   }
 
@@ -27,7 +27,8 @@ extension SharedFiles {
         "nothing was changed, because the database that the nodes share is not reached: \(error)")
     }
     guard let shared = try database.lockDirectory() else { throw notACluster }
-    if author == .service, let holder = try database.holder(), holder != member.node.text {
+    let holders = author == .service ? try database.holders() : []
+    if let holder = holders.first, !holders.contains(member.node.text) {
       try database.giveUp()
       throw DirectoryProblem(
         "nothing was changed, because the node \(holder) has taken over")

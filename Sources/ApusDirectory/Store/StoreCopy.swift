@@ -50,7 +50,7 @@ package struct StoreCopy {
       )
     }
     var report = try copy(source, target)
-    try copyJournals(from: directory.storePath, to: directory.journalPath)
+    try copyJournals(from: directory.storePath, to: directory.journalPath(ofPart: 0))
     try directory.remember(address, id: DataDirectory.text(target.databaseID))
     source.close()
     report.old = try moveAside()
@@ -68,7 +68,7 @@ package struct StoreCopy {
       report = try copy(source, target)
     }
     report.old = old
-    try copyJournals(from: directory.journalPath, to: directory.storePath)
+    try copyJournals(from: directory.journalPath(ofPart: 0), to: directory.storePath)
     try directory.rememberEmbedded()
     try source.markMoved()
     return report

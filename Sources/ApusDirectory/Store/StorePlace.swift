@@ -35,10 +35,10 @@ extension DataDirectory {
   /// How far the database was when this directory's service last saw it.
   package var progressFile: String { "\(path)/store.seen" }
   private var addressFile: String { "\(path)/store.url" }
-  /// The journals of a service whose store is a database.
-  package var journalPath: String { "\(path)/journal" }
-
-  private var journalStartFile: String { "\(journalPath)/start" }
+  /// The journals of a service whose store is a database; those of a part of a cluster's devices.
+  package func journalPath(ofPart part: Int) -> String {
+    part == 0 ? "\(path)/journal" : "\(path)/journal.\(part)"
+  }
 
   /// Keeps the journals only if they continue what the database has: in a cluster, if the last start that wrote into
   /// the database was this node's. What another node has made of it since, these journals know nothing of.
@@ -46,16 +46,18 @@ extension DataDirectory {
   /// - Parameters:
   ///   - start: The number of the present start.
   ///   - last: That of the one before, on whichever node.
-  package func keepJournals(ofStart start: Int64, after last: Int64) throws {
+  ///   - part: The part of the cluster's devices that the starts decided about.
+  package func keepJournals(ofStart start: Int64, after last: Int64, part: Int) throws {
     guard isInCluster else { return }
-    let written = try? Files.readText(journalStartFile)
+    let folder = journalPath(ofPart: part)
+    let written = try? Files.readText("\(folder)/start")
     if let written, written != "\(last)\n" {
-      for name in try Files.names(in: journalPath) where LedgerJournals.isJournal(name) {
-        try DurableFile.remove("\(journalPath)/\(name)")
+      for name in try Files.names(in: folder) where LedgerJournals.isJournal(name) {
+        try DurableFile.remove("\(folder)/\(name)")
       }
     }
-    try Files.makeDirectory(journalPath)
-    try Files.write("\(start)\n", to: journalStartFile, isPrivate: true)
+    try Files.makeDirectory(folder)
+    try Files.write("\(start)\n", to: "\(folder)/start", isPrivate: true)
   }
 
   private static let databaseMark = "postgresql "
@@ -150,6 +152,16 @@ extension DataDirectory {
   func rememberEmbedded() throws {
     try Files.write("", to: storeMark, isPrivate: true)
     Files.remove(addressFile)
+  }
+
+  /// Whether the service knows a device.
+  package func hasDevices() throws -> Bool {
+    var hasDevices = false
+    try followStore().store.scan(.devices, prefix: Span()) { _, _ in
+      hasDevices = true
+      return false
+    }
+    return hasDevices
   }
 
   /// Reads the rows, wherever they are, while a service may be writing them.

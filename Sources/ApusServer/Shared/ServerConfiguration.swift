@@ -137,7 +137,9 @@ package struct ServerConfiguration: Sendable {
 package struct NodeServing: Sendable {
   /// The node's name.
   package var name: String
-  /// Called when another node is found to serve, with its name.
+  /// The number of parts into which the cluster's devices are divided: the node takes one that no other node has.
+  package var partCount: Int
+  /// Called when other nodes are found to serve, with their names.
   package var onHolder: @Sendable (String) -> Void
   /// Whether the node waits on, and whether it may serve now. Asked several times a second while it stands by.
   package var permission: @Sendable () -> StandbyPermission
@@ -147,12 +149,12 @@ package struct NodeServing: Sendable {
   package var onTakeOver: @Sendable () -> Void
 
   package init(
-    name: String, onHolder: @escaping @Sendable (String) -> Void,
+    name: String, partCount: Int = 1, onHolder: @escaping @Sendable (String) -> Void,
     permission: @escaping @Sendable () -> StandbyPermission,
     onTurn: @escaping @Sendable () throws -> Void,
     onTakeOver: @escaping @Sendable () -> Void
   ) {
-    self.name = name
+    (self.name, self.partCount) = (name, partCount)
     self.onHolder = onHolder
     self.permission = permission
     self.onTurn = onTurn

@@ -31,6 +31,8 @@ package struct SharedVersion: Sendable, Equatable {
   package var forgotten: Int64
   /// Tells the cluster key from a wrong one.
   package var proof: [UInt8]
+  /// The number of parts into which the devices are divided.
+  package var parts: Int
 }
 
 /// A connection to the tables of a cluster: its nodes, its shared files and its invitations. For one thread.
@@ -108,20 +110,33 @@ package final class ClusterDatabase {
           standbyCount: Int(rows.integer(0, 4)),
           progress: DatabaseProgress(era: rows.integer(0, 2), group: rows.integer(0, 3)),
           nodes: rows.text(0, 5).split(separator: " ").map(String.init),
-          serving: rows.text(0, 6).isEmpty
-            ? nil : ClusterOrders.Serving(node: rows.text(0, 6), link: rows.text(0, 7)))
+          serving: Self.serving(rows.text(0, 7), of: max(1, Int(rows.integer(0, 6)))))
     }
+  }
+
+  /// - Parameter leases: A line for each: its name, the node that has it, and where that accepts links.
+  private static func serving(_ leases: String, of partCount: Int) -> [ClusterOrders.Serving?] {
+    var found: [ClusterOrders.Serving?] = Array(repeating: nil, count: partCount)
+    for line in leases.split(separator: "\n") {
+      let words = line.split(separator: " ", omittingEmptySubsequences: false).map { String($0) }
+      guard words.count == 3,
+        let part = found.indices.first(where: { PostgresStatements.schema($0) == words[0] })
+      else { continue }
+      found[part] = ClusterOrders.Serving(node: words[1], link: words[2])
+    }
+    return found
   }
 
   /// All nodes, by name.
   package func nodes() throws(StoreError) -> [ClusterNode] {
     try ask(.nodes) { rows in
       (0..<rows.count).map { row in
-        let silence = rows.integer(row, 5)
+        let (silence, lease) = (rows.integer(row, 5), rows.text(row, 6))
         return ClusterNode(
           name: rows.text(row, 0), address: rows.text(row, 1), version: rows.text(row, 2),
           state: ClusterNode.State(rawValue: rows.text(row, 3)) ?? .stopped,
-          isDraining: rows.integer(row, 4) != 0, silentMilliseconds: silence < 0 ? nil : silence)
+          isDraining: rows.integer(row, 4) != 0, silentMilliseconds: silence < 0 ? nil : silence,
+          part: (0..<Limits.deviceParts).first { PostgresStatements.schema($0) == lease })
       }
     }
   }
@@ -129,8 +144,10 @@ package final class ClusterDatabase {
   // MARK: Shared files
 
   /// Makes the database one of a cluster; false if it is one.
-  package func makeDirectory(proof: [UInt8]) throws(StoreError) -> Bool {
-    try ask(.directoryMake, .bytes(proof)) { $0.count > 0 }
+  ///
+  /// - Parameter parts: The number of parts into which the devices are divided, for good.
+  package func makeDirectory(proof: [UInt8], parts: Int) throws(StoreError) -> Bool {
+    try ask(.directoryMake, .bytes(proof), .shortInteger(Int32(parts))) { $0.count > 0 }
   }
 
   /// Nil if the database is not one of a cluster.
@@ -141,7 +158,8 @@ package final class ClusterDatabase {
   private static func directory(_ rows: borrowing PostgresRows) -> SharedVersion? {
     guard rows.count > 0 else { return nil }
     return SharedVersion(
-      version: rows.integer(0, 0), forgotten: rows.integer(0, 1), proof: rows.bytes(0, 2).copied())
+      version: rows.integer(0, 0), forgotten: rows.integer(0, 1), proof: rows.bytes(0, 2).copied(),
+      parts: Int(rows.integer(0, 3)))
   }
 
   /// Begins a change: nobody else changes shared files until ``commit(_:version:forgotten:)`` or ``giveUp()``.
@@ -157,9 +175,9 @@ package final class ClusterDatabase {
     }
   }
 
-  /// The node that serves, or did last; nil if none ever did.
-  package func holder() throws(StoreError) -> String? {
-    try ask(.lease, .text(PostgresOpening.lease)) { $0.count > 0 ? $0.text(0, 3) : nil }
+  /// The nodes that serve, or did last; none if none ever did.
+  package func holders() throws(StoreError) -> [String] {
+    try ask(.holders) { rows in (0..<rows.count).map { rows.text($0, 0) } }
   }
 
   /// Calls `visit` for each part that was written after `version`, in the order in which they were.
@@ -211,7 +229,7 @@ package final class ClusterDatabase {
   ///
   /// - Parameters:
   ///   - forgotten: Removals up to this version are not kept any more.
-  ///   - holder: The node that must have the lease; nil if that does not matter. It is looked at here, and not where
+  ///   - holder: The node that must have a lease; nil if that does not matter. It is looked at here, and not where
   ///     the change begins, so that a node which is frozen in the middle keeps nobody from taking over.
   package func commit(
     _ parts: [SharedPart], version: Int64, forgotten: Int64, by holder: String? = nil
@@ -219,7 +237,7 @@ package final class ClusterDatabase {
     try tables.attempt { () throws(PostgresFault) in
       if let holder {
         try connection.execute(
-          .leaseHeld, PostgresValues(.text(PostgresOpening.lease), .text(holder)))
+          .leaseHeld, PostgresValues(.text(holder)))
       }
       for part in parts {
         guard let content = part.content else {

@@ -79,13 +79,13 @@ final class PostgresKeeper: @unchecked Sendable {
       guard let connection else { return }
       let sent = bootMilliseconds()
       let isRenewed = try connection.ask(
-        .renew, PostgresValues(.text(PostgresOpening.lease), .integer(tenure.incarnation)),
+        .renew, PostgresValues(.text(tenure.lease), .integer(tenure.incarnation)),
         withinMilliseconds: options.answerMilliseconds
       ) { $0.count > 0 }
       guard !isRenewed else { return lease.renewed(sentAtMilliseconds: sent) }
       lease.end()
       let holder = try connection.ask(
-        .lease, PostgresValues(.text(PostgresOpening.lease)),
+        .lease, PostgresValues(.text(tenure.lease)),
         withinMilliseconds: options.answerMilliseconds
       ) { $0.count > 0 ? $0.text(0, 3) : "" }
       isTakenOver = true

@@ -16,6 +16,9 @@ struct PostgresTenure: Sendable {
   /// The database's id: 16 bytes, made with its tables.
   let databaseID: [UInt8]
 
+  /// The name of the lease.
+  var lease: String { PostgresStatements.schema(part) }
+
   /// What `pg_stat_activity` shows as the application of the process's connections.
   var connectionName: String { Self.connectionName(node, part, incarnation) }
 
@@ -33,8 +36,6 @@ struct PostgresOpening {
   let address: PostgresAddress
   let options: PostgresOptions
 
-  /// The name of the lease: one process at a time writes.
-  static let lease = "apus"
   /// The only lane of a service that runs on one node.
   static let lane: Int32 = 0
   /// Milliseconds for a statement of the opening.
@@ -60,15 +61,17 @@ struct PostgresOpening {
   }
 
   private func openNow() throws(StoreError) -> PostgresTenure {
-    var candidates: [Candidate] = []
-    for part in options.parts ?? options.part..<options.part + 1 {
-      candidates.append(try Candidate(address, options, part))
-    }
+    let parts = options.parts ?? options.part..<options.part + 1
+    // The leases of all parts are in the schema of part 0.
+    let main = try Candidate(address, options, 0)
+    var candidates = parts.contains(0) ? [main] : []
+    for part in parts where part > 0 { candidates.append(try Candidate(address, options, part)) }
     while true {
       let (place, seen) = try waitForLease(&candidates)
       // Nil if its holder has renewed it since, or another process took it.
-      let id = candidates[0].databaseID
-      if let tenure = try candidates[place].takeOver(seen, databaseID: id) { return tenure }
+      if let tenure = try candidates[place].takeOver(seen, databaseID: main.databaseID) {
+        return tenure
+      }
     }
   }
 
@@ -170,9 +173,11 @@ private struct Candidate {
 
   // MARK: Taking over
 
+  private var leaseName: String { PostgresStatements.schema(options.part) }
+
   private func lease(_ connection: PostgresConnection) throws(PostgresFault) -> PostgresLease? {
     try connection.ask(
-      .lease, PostgresValues(.text(PostgresOpening.lease)),
+      .lease, PostgresValues(.text(leaseName)),
       withinMilliseconds: PostgresOpening.statementMilliseconds
     ) { rows in
       rows.count == 0
@@ -242,7 +247,7 @@ private struct Candidate {
     let isClaimed = try connection.ask(
       .claim,
       PostgresValues(
-        .text(PostgresOpening.lease), .integer(incarnation), .integer(before),
+        .text(leaseName), .integer(incarnation), .integer(before),
         .integer(seen?.counter ?? 0),
         .text(options.node)),
       withinMilliseconds: limit

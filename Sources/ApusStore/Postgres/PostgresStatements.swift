@@ -9,7 +9,8 @@ package struct PostgresStatements: Sendable {
       "{schema}", with: schema(0))
   }
 
-  private static func schema(_ part: Int) -> String { part == 0 ? "apus" : "apus_\(part)" }
+  /// The name of a part's schema, and of its lease.
+  static func schema(_ part: Int) -> String { part == 0 ? "apus" : "apus_\(part)" }
 
   private let parts: [String: String]
 
@@ -30,7 +31,7 @@ package struct PostgresStatements: Sendable {
   enum Statement: String, Sendable {
     case server, service, connections, lease, incarnation, claim, renew, release, lane
     case disconnect, session, moved, holder, fence, put, delete, get, scan, mailboxes, expired
-    case nodes, directory, invitation, era
+    case nodes, directory, invitation, era, holders
     case eraRaise = "era-raise"
     case nodeAdd = "node-add"
     case nodeRemove = "node-remove"
@@ -89,7 +90,7 @@ package struct PostgresStatements: Sendable {
 
   /// Creates the tables, in version 1.
   var schema: [String] {
-    Self.commands(text("schema"))
+    Self.commands(text("schema")) + ofCluster("schema")
       + StoreFamily.allCases.flatMap { family in
         Self.commands(text("table").replacing("{family}", with: "\(family.name)"))
       }
@@ -99,9 +100,13 @@ package struct PostgresStatements: Sendable {
   func migration(from version: Int) -> [String] {
     guard version < PostgresTables.version else { return [] }
     return (version + 1...PostgresTables.version).flatMap { next in
-      Self.commands(text("schema-\(next)"))
-        + (part == 0 ? Self.commands(parts["schema-\(next)-cluster"] ?? "") : [])
+      Self.commands(text("schema-\(next)")) + ofCluster("schema-\(next)")
     }
+  }
+
+  /// What exists once, whatever the number of parts.
+  private func ofCluster(_ name: String) -> [String] {
+    part == 0 ? Self.commands(parts["\(name)-cluster"] ?? "") : []
   }
 
   private func text(_ name: String) -> String {

@@ -7,7 +7,7 @@ struct PostgresTables {
   let part: Int
 
   /// The version of the tables that this program makes and reads.
-  static let version = 2
+  static let version = 3
   private static let oldestServer = 130_000
 
   func attempt<Result>(

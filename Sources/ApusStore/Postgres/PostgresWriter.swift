@@ -147,7 +147,7 @@ final class PostgresWriter {
   /// Gives the lease back, so that the next process need not wait.
   func release() {
     _ = try? connection?.ask(
-      .release, PostgresValues(.text(PostgresOpening.lease), .integer(tenure.incarnation)),
+      .release, PostgresValues(.text(tenure.lease), .integer(tenure.incarnation)),
       withinMilliseconds: options.answerMilliseconds
     ) { $0.count }
     connection = nil

@@ -1,7 +1,7 @@
 -- Everything that Apus asks of PostgreSQL: its tables, the settings of its connections, and its statements. The program
 -- contains this file and executes it part by part; a line "--@ name" begins a part. {family} stands for each of the
--- seven tables of rows. Where the devices of a cluster are divided into parts, each further part has such tables, a lease
--- and a lane in a schema of its own: apus_1, apus_2 and so on.
+-- seven tables of rows. Where the devices of a cluster are divided into parts, each further part has such tables and a
+-- lane in a schema of its own: apus_1, apus_2 and so on.
 
 --@ settings
 -- Of every connection. The plans of prepared statements are made once, and on purpose without statistics: each statement
@@ -31,13 +31,6 @@ CREATE TABLE {schema}.service (
 );
 INSERT INTO {schema}.service (version, id, incarnations, moved)
   VALUES (1, decode(replace(gen_random_uuid()::text, '-', ''), 'hex'), 0, false);
--- Who uses the tables. `counter` grows every second while the process lives.
-CREATE TABLE {schema}.lease (
-  node text PRIMARY KEY,
-  incarnation bigint NOT NULL,
-  counter bigint NOT NULL,
-  released boolean NOT NULL
-) WITH (fillfactor = 50);
 -- One row for each connection that writes. Its first statement in each transaction must find this row as it left it.
 CREATE TABLE {schema}.lane (
   id integer PRIMARY KEY,
@@ -50,15 +43,24 @@ CREATE TABLE {schema}.lane (
   fenced boolean NOT NULL
 ) WITH (fillfactor = 50);
 
+--@ schema-cluster
+-- Who uses the tables of a part, by the name of their schema. `counter` grows every second while the process lives.
+CREATE TABLE apus.lease (
+  node text PRIMARY KEY,
+  incarnation bigint NOT NULL,
+  counter bigint NOT NULL,
+  released boolean NOT NULL
+) WITH (fillfactor = 50);
+
 --@ schema-2
--- The one lease is that of the service, and `holder` is the node that has it.
-ALTER TABLE {schema}.lease ADD COLUMN holder text NOT NULL DEFAULT 'apus';
 -- Grows when an operator accepts a database that went back in time.
 ALTER TABLE {schema}.service ADD COLUMN era bigint NOT NULL DEFAULT 0;
 UPDATE {schema}.service SET version = 2;
 
 --@ schema-2-cluster
 -- What the nodes of a cluster share, whatever the parts of its devices.
+-- The node that has a lease.
+ALTER TABLE apus.lease ADD COLUMN holder text NOT NULL DEFAULT 'apus';
 -- The nodes of a cluster. Only what `seen` and `state` say is for people alone; nothing is decided by a clock.
 CREATE TABLE apus.node (
   name text PRIMARY KEY,
@@ -98,6 +100,13 @@ CREATE TABLE apus.invitation (
   expires timestamptz NOT NULL
 );
 
+--@ schema-3
+UPDATE {schema}.service SET version = 3;
+
+--@ schema-3-cluster
+-- The number of parts into which the devices were divided when the cluster was made.
+ALTER TABLE apus.directory ADD COLUMN parts integer NOT NULL DEFAULT 1;
+
 --@ table
 -- Keys and values are the same bytes as in the embedded store. They are neither compressed nor moved out of line while
 -- they fit in a page; room in each page lets an update stay in it, so that it changes no index.
@@ -128,7 +137,7 @@ SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting(
   current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery();
 
 --@ lease
-SELECT incarnation, counter, released, holder FROM {schema}.lease WHERE node = $1::text;
+SELECT incarnation, counter, released, holder FROM apus.lease WHERE node = $1::text;
 
 --@ connections
 -- How many connections a process has. Their names begin with that of the process.
@@ -139,17 +148,17 @@ SELECT count(*) FROM pg_stat_activity
 UPDATE {schema}.service SET incarnations = incarnations + 1 RETURNING incarnations;
 
 --@ claim
-INSERT INTO {schema}.lease (node, incarnation, counter, released, holder) VALUES ($1::text, $2::bigint, 0, false, $5::text)
+INSERT INTO apus.lease (node, incarnation, counter, released, holder) VALUES ($1::text, $2::bigint, 0, false, $5::text)
   ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, counter = lease.counter + 1, released = false,
     holder = excluded.holder
   WHERE lease.incarnation = $3::bigint AND lease.counter = $4::bigint
   RETURNING 1;
 
 --@ renew
-UPDATE {schema}.lease SET counter = counter + 1 WHERE node = $1::text AND incarnation = $2::bigint RETURNING 1;
+UPDATE apus.lease SET counter = counter + 1 WHERE node = $1::text AND incarnation = $2::bigint RETURNING 1;
 
 --@ release
-UPDATE {schema}.lease SET released = true WHERE node = $1::text AND incarnation = $2::bigint RETURNING 1;
+UPDATE apus.lease SET released = true WHERE node = $1::text AND incarnation = $2::bigint RETURNING 1;
 
 --@ lane
 -- Takes a lane over from an earlier process, whose open transaction is waited for; later ones find another incarnation.
@@ -239,29 +248,35 @@ UPDATE apus.node SET state = $2::text, version = $3::text, link = $4::text, seen
     (SELECT count(*) FROM apus.node AS other WHERE other.name <> $1::text AND other.state = 'standby' AND NOT other.draining
       AND other.seen > clock_timestamp() - interval '3 seconds'),
     (SELECT string_agg(other.name, ' ') FROM apus.node AS other),
-    (SELECT other.name FROM apus.lease JOIN apus.node AS other ON other.name = lease.holder WHERE NOT lease.released LIMIT 1),
-    (SELECT other.link FROM apus.lease JOIN apus.node AS other ON other.name = lease.holder WHERE NOT lease.released LIMIT 1);
+    (SELECT parts FROM apus.directory),
+    (SELECT string_agg(lease.node || ' ' || other.name || ' ' || other.link, E'\n')
+      FROM apus.lease JOIN apus.node AS other ON other.name = lease.holder WHERE NOT lease.released);
 
 --@ nodes
 SELECT name, address, version, state, draining,
-    coalesce((1000 * extract(epoch FROM clock_timestamp() - seen))::bigint, -1)
+    coalesce((1000 * extract(epoch FROM clock_timestamp() - seen))::bigint, -1),
+    (SELECT lease.node FROM apus.lease WHERE lease.holder = name AND NOT lease.released ORDER BY lease.node LIMIT 1)
   FROM apus.node ORDER BY name;
 
 --@ directory-make
-INSERT INTO apus.directory (version, forgotten, proof) VALUES (0, 0, $1::bytea) ON CONFLICT (single) DO NOTHING RETURNING 1;
+INSERT INTO apus.directory (version, forgotten, proof, parts) VALUES (0, 0, $1::bytea, $2::integer)
+  ON CONFLICT (single) DO NOTHING RETURNING 1;
 
 --@ directory
-SELECT version, forgotten, proof FROM apus.directory;
+SELECT version, forgotten, proof, parts FROM apus.directory;
 
 --@ directory-lock
 -- Keeps everybody else from changing shared files until this transaction ends.
-SELECT version, forgotten, proof FROM apus.directory FOR UPDATE;
+SELECT version, forgotten, proof, parts FROM apus.directory FOR UPDATE;
+
+--@ holders
+SELECT holder FROM apus.lease;
 
 --@ lease-held
--- If another node has the lease the division fails, and the whole transaction with it. If not, nobody takes over until
--- the transaction ends.
-SELECT 1 / CASE WHEN bool_and(holder = $2::text) THEN 1 ELSE 0 END
-  FROM (SELECT holder FROM {schema}.lease WHERE node = $1::text FOR SHARE) AS lease HAVING count(*) > 0;
+-- If only other nodes have leases the division fails, and the whole transaction with it. If not, nobody takes over from
+-- this one until the transaction ends.
+WITH held AS (SELECT 1 FROM apus.lease WHERE holder = $1::text FOR SHARE)
+SELECT 1 / CASE WHEN EXISTS (SELECT 1 FROM held) OR NOT EXISTS (SELECT 1 FROM apus.lease) THEN 1 ELSE 0 END;
 
 --@ directory-raise
 UPDATE apus.directory SET version = $1::bigint, forgotten = greatest(forgotten, $2::bigint) WHERE version < $1::bigint

@@ -34,9 +34,14 @@ struct NodeLinks {
 final class NodePeers: Sendable {
   private struct State {
     var names: Set<String> = []
-    var serving: ClusterOrders.Serving?
-    var links: EdgeLinks?
-    var isServing = false
+    var serving: [ClusterOrders.Serving?] = []
+    /// Of the services of this process that pass on to other nodes: the edge, and the one that takes its place.
+    var edge: EdgeLinks?
+    var service: EdgeLinks?
+    /// The part of the devices that this node decides about.
+    var ownPart: Int?
+
+    var links: [EdgeLinks] { [edge, service].compactMap(\.self) }
   }
 
   private let state = Mutex(State())
@@ -47,46 +52,61 @@ final class NodePeers: Sendable {
   func isMember(_ node: NodeName) -> Bool { state.withLock { $0.names.contains(node.text) } }
 
   /// From now on the edge is told who serves.
-  func begin(_ links: EdgeLinks?) {
+  func begin(_ edge: EdgeLinks?) {
     let serving = state.withLock { state in
-      state.links = links
+      state.edge = edge
       return state.serving
     }
-    tell(links, serving)
+    for (part, node) in serving.enumerated() { tell([edge], node, part) }
   }
 
   func learn(_ orders: ClusterOrders) {
-    let (links, isNews) = state.withLock { state in
-      defer { state.serving = orders.serving }
+    let (links, news) = state.withLock { state in
+      let known = state.serving
       state.names = Set(orders.nodes)
-      return (state.links, !state.isServing && state.serving != orders.serving)
+      state.serving = orders.serving
+      let news = orders.serving.indices.filter { part in
+        part != state.ownPart
+          && (known.indices.contains(part) ? known[part] : nil) != orders.serving[part]
+      }
+      return (state.links, news)
     }
-    if isNews { tell(links, orders.serving) }
+    for part in news { tell(links, orders.serving[part], part) }
   }
 
   /// This node serves, and its own edge passes on to it what it still has.
-  func serves(_ node: NodeName, at address: SocketAddress) {
-    let links = state.withLock { state in
-      state.isServing = true
-      return state.links
+  ///
+  /// - Parameter service: For the parts of the devices that other nodes decide about; nil if there are none.
+  func serves(_ node: NodeName, at address: SocketAddress, part: Int, _ service: EdgeLinks?) {
+    let (edge, serving) = state.withLock { state in
+      (state.ownPart, state.service) = (part, service)
+      return (state.edge, state.serving)
     }
-    links?.set((node, address))
+    edge?.set((node, address), part: part)
+    for (other, node) in serving.enumerated() where other != part { tell([service], node, other) }
   }
 
-  private func tell(_ links: EdgeLinks?, _ serving: ClusterOrders.Serving?) {
-    guard let links else { return }
+  /// The edge has ended.
+  func forgetEdge() { state.withLock { $0.edge = nil } }
+
+  private func tell(_ links: [EdgeLinks?], _ serving: ClusterOrders.Serving?, _ part: Int) {
+    func set(_ place: (NodeName, SocketAddress)?) {
+      for links in links { links?.set(place, part: part) }
+    }
     guard let serving, let node = NodeName(serving.node), let place = HostPort(serving.link) else {
-      return links.set(nil)
+      return set(nil)
     }
     do throws(SocketError) {
       let found = try SocketAddress.resolve(host: place.host, port: place.port)
-      links.set(found.first.map { (node, $0) })
+      set(found.first.map { (node, $0) })
     } catch {
       log(
         .error, "the node that serves is not reached", .text("node", serving.node),
         .text("reason", "\(error)"))
       // The next sign of life tries again.
-      state.withLock { $0.serving = nil }
+      state.withLock { state in
+        if state.serving.indices.contains(part) { state.serving[part] = nil }
+      }
     }
   }
 }

@@ -100,7 +100,7 @@ final class NodeService {
     try beginLinks(&configuration)
     follower.start()
     configuration.node = NodeServing(
-      name: member.node.text,
+      name: member.node.text, partCount: member.parts,
       onHolder: { [log, manager, turn, isAnnounced] holder in
         guard turn.isNew(holder: holder) else { return }
         if isAnnounced {
@@ -134,7 +134,14 @@ final class NodeService {
 
   /// Opens the edge, and has the service accept links from those of other nodes.
   private func beginLinks(_ configuration: inout ServerConfiguration) throws(CommandFailure) {
-    guard let links else { return }
+    guard let links else {
+      guard member.parts == 1 else {
+        throw CommandFailure(
+          .configuration, "the cluster's devices are divided, and the node has no links to others",
+          remedy: "Start it with --link-listen.")
+      }
+      return
+    }
     let peers = peers
     do {
       configuration.link = LinkServing(
@@ -155,7 +162,7 @@ final class NodeService {
   /// Nothing that an edge knows has to outlive it.
   private func edgeConfiguration(_ configuration: ServerConfiguration) -> ServerConfiguration {
     var edge = configuration
-    edge.share = .none
+    edge.share = DeviceShare(part: nil, of: member.parts) ?? .none
     edge.isEphemeral = true
     edge.ledger = .off
     (edge.relay, edge.store) = (nil, nil)
@@ -172,12 +179,15 @@ final class NodeService {
   /// Call it once the service accepts connections. Returns when the edge has none left.
   func serves(_ service: Service) {
     follower.setRole(.serving)
-    log(.notice, "serving", .text("node", member.node.text))
+    let part = service.configuration.share.part ?? 0
+    log(.notice, "serving", .text("node", member.node.text), .number("part", part))
     guard let edge else { return }
     if let own = service.listeners.last(where: { $0.kind == .link })?.addresses.first {
-      peers.serves(member.node, at: own.isAny ? .loopbackIPv4(port: own.port) : own)
+      peers.serves(
+        member.node, at: own.isAny ? .loopbackIPv4(port: own.port) : own, part: part, service.links)
     }
     log(.notice, "devices kept", .number("devices", service.takeDevices(from: edge)))
+    defer { peers.forgetEdge() }
     edge.stop { [manager] milliseconds in
       manager?.isAlive()
       if Service.takeStopSignal() {

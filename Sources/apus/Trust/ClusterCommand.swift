@@ -62,9 +62,10 @@ struct ClusterCommand {
 
   private func initialize(_ node: NodeName) throws(CommandFailure) {
     let store = try store()
+    let parts = Int(invocation.value(ClusterOptions.parts))
     let (count, code) = try user.attempt {
       let count = try cluster.initialize(
-        node: node, address: invocation[ClusterOptions.address] ?? "", store: store,
+        node: node, address: invocation[ClusterOptions.address] ?? "", store: store, parts: parts,
         allowsSingleServer: invocation.isOn(StoreOptions.singleDatabase))
       return (count, try cluster.invite())
     }
@@ -119,13 +120,15 @@ struct ClusterCommand {
       for node in nodes { Output.json(.object(node.json)) }
       return
     }
+    let isDivided = nodes.contains { $0.part.map { $0 > 0 } == true }
     let rows = nodes.map { node in
-      [
-        node.name, node.shownState + (node.isDraining ? ", draining" : ""), node.version,
-        node.address,
+      let part = isDivided ? [node.part.map { "\($0)" } ?? ""] : []
+      return [node.name, node.shownState + (node.isDraining ? ", draining" : "")] + part + [
+        node.version, node.address,
       ]
     }
-    Output.standard(columns([["NODE", "STATE", "VERSION", "ADDRESS"]] + rows))
+    let heading = ["NODE", "STATE"] + (isDivided ? ["PART"] : []) + ["VERSION", "ADDRESS"]
+    Output.standard(columns([heading] + rows))
   }
 
   private func drain(_ node: NodeName) throws(CommandFailure) {
