@@ -65,6 +65,15 @@ struct AdminAPI: WebHandler {
     }
   }
 
+  /// Answers another node, which has authorized the request.
+  func answer(linked request: WebRequest) -> WebResponse {
+    if let query = PartQuery(request) { return WebResponse(json: query.answer(view)) }
+    guard view.decidingNode == nil else {
+      return AdminProblem(.unavailable, "this node has no part 0 any more; try again").response
+    }
+    return answer(request)
+  }
+
   private func perform(_ request: WebRequest) throws(AdminProblem) -> WebResponse {
     let (operation, parameters) = try AdminOperation.find(
       method: request.method, segments: request.segments)

@@ -184,7 +184,7 @@ struct AdminJobs {
   private func knownDevices() throws(AdminProblem) -> [DeviceID] {
     var devices: [DeviceID] = []
     do throws(StoreError) {
-      try view.store.scan(.devices, prefix: Span()) { key, _ in
+      try view.rows().scan(.devices, prefix: Span()) { key, _ in
         if let (device, _) = try? DeviceRecord.decode(key: key), devices.last != device {
           devices.append(device)
         }

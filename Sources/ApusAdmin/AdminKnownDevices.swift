@@ -198,7 +198,7 @@ struct AdminKnownDevices {
     from start: [UInt8], _ visit: (DeviceID, Environment, DeviceRecord) -> Bool
   ) throws(AdminProblem) {
     do throws(StoreError) {
-      try view.store.scan(.devices, prefix: Span(), from: start.span) { key, value in
+      try view.rows().scan(.devices, prefix: Span(), from: start.span) { key, value in
         guard let (id, environment) = try? DeviceRecord.decode(key: key),
           let record = try? DeviceRecord(decoding: value)
         else { return true }
@@ -213,7 +213,7 @@ struct AdminKnownDevices {
   private func storedCounts(_ devices: [DeviceID]) throws(AdminProblem) -> [DeviceKey: Int] {
     var counts: [DeviceKey: Int] = [:]
     do throws(StoreError) {
-      try view.store.scanMailbox(of: devices) { index, key, _ in
+      try view.rows().scanMailbox(of: devices) { index, key, _ in
         guard let place = try? MailboxKey(decoding: key) else { return }
         counts[DeviceKey(id: devices[index], environment: place.environment), default: 0] += 1
       }
@@ -229,7 +229,7 @@ struct AdminKnownDevices {
     _ devices: [Known], _ labels: LabelIndex, hasTokens: Bool = false
   ) throws(AdminProblem) -> [JSONValue] {
     let ids = devices.map(\.device)
-    let (stored, seen, trust) = (try storedCounts(ids), view.service.sightings(of: ids), view.trust)
+    let (stored, seen, trust) = (try storedCounts(ids), view.sightings(of: ids), view.trust)
     return devices.map { device in
       let keys = device.records.map { DeviceKey(id: device.device, environment: $0.environment) }
       let retired = trust.directory.retiredMilliseconds(of: device.device)

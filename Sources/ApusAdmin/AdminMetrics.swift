@@ -204,7 +204,7 @@ struct AdminMetrics {
 
   private mutating func writeRefusals() {
     writer.family("apus_requests_refused_total", .counter, "Rejected requests.")
-    for (reason, number) in view.rejections() {
+    for (reason, number) in view.ownRejections() {
       writer.sample(
         ["reason": reason.text.description, "status": "\(reason.status)"], number)
     }

@@ -20,6 +20,8 @@ struct ServiceFacts {
   var stored: Int64 = 0
   var lostLedgerLines: UInt64 = 0
   var latencies = Latencies()
+  /// Of other parts of the cluster's devices.
+  var problems: [String] = []
 
   init(_ workers: [WorkerFacts]) {
     for worker in workers {
@@ -36,6 +38,16 @@ struct ServiceFacts {
       latencies = latencies + worker.latencies
     }
   }
+
+  /// Adds what another node says of its part of the cluster's devices.
+  mutating func add(_ report: PartReport) {
+    connections = connections + report.connections
+    sessions = sessions + report.sessions
+    dormancy.count += report.dormantCount
+    openRequests += report.openRequests
+    stored += report.stored
+    if let problem = report.problem { problems.append(problem) }
+  }
 }
 
 /// Figures of the service: `GET /v1/overview`.
@@ -46,7 +58,7 @@ struct AdminOverview {
 
   var json: JSONValue {
     let now = EventLoop.wallClockMilliseconds()
-    let facts = ServiceFacts(view.service.workerFacts())
+    let facts = view.facts(view.ownFacts())
     let latencies = view.history.lastMinute(of: facts.latencies)
     let unreadiness = view.unreadiness
     return .fields([
@@ -54,7 +66,7 @@ struct AdminOverview {
       "started": .string(Log.timestamp(view.startedMilliseconds)),
       "uptime_seconds": .number(max(0, now - view.startedMilliseconds) / 1000),
       "version": .string(view.settings.version), "ready": .bool(unreadiness == nil),
-      "problem": view.problem.map(JSONValue.string),
+      "problem": view.problem(facts).map(JSONValue.string),
       "store_available": .bool(view.store.isAvailable),
       "ephemeral": .bool(view.service.isEphemeral),
       "devices": devices(facts.sessions), "providers": providers(facts.connections),
@@ -91,7 +103,7 @@ struct AdminOverview {
   }
 
   private func totals() -> JSONValue {
-    let topics = view.service.topicCounters()
+    let topics = view.topicCounters()
     func sum(_ states: DeliveryState...) -> UInt64 {
       topics.reduce(0) { sum, topic in states.reduce(sum) { $0 + topic[$1] } }
     }

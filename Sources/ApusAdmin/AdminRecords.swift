@@ -81,7 +81,7 @@ struct AdminRecords {
     var newest = NewestLines(limit: limit)
     var position = after ?? LedgerPosition()
     do throws(StoreError) {
-      try view.store.readLedger(query, from: &position) { newest.add($0) }
+      try view.rows().readLedger(query, from: &position) { newest.add($0) }
     } catch {
       throw AdminProblem(.unavailable, "the ledger cannot be read: \(error)")
     }
@@ -192,7 +192,7 @@ struct AdminRecords {
       } ?? .topic
     try input.requireAllUsed()
     let trust = view.trust
-    let topics = CountersReport.rows(view.service.topicCounters(), by: parts) {
+    let topics = CountersReport.rows(view.topicCounters(), by: parts) {
       view.text($0, trust)
     }
     return WebResponse(

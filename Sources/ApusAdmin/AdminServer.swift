@@ -18,7 +18,7 @@ package final class AdminServer: Sendable {
     var consoles: [String] = []
     var clock: HistoryClock?
     var socket: String?
-    /// Answers what edges pass on; nil unless the service runs.
+    /// Answers what other nodes ask; nil unless the service runs.
     var api: AdminAPI?
     /// The threads for that, made when the first request comes.
     var pool: WebPool?
@@ -54,14 +54,16 @@ package final class AdminServer: Sendable {
   package func start(
     _ service: any AdministeredService, store: any DurableStore, jobs: JobService,
     expiries: ExpiryWatch, audit: AuditLog, labels: LabelRegister, identity: DirectoryIdentity,
-    cluster: ClusterNodes? = nil, decidingNode: (any DecidingNode)? = nil
+    cluster: ClusterNodes? = nil, decidingNode: (any DecidingNode)? = nil,
+    otherParts: OtherParts? = nil
   ) throws {
     let view = ServiceView(
       settings: configuration, directory: directory, service: service, store: store, jobs: jobs,
       expiries: expiries, certificates: certificates, audit: audit, labels: labels, log: log,
-      state: facts, identity: identity, cluster: cluster, decidingNode: decidingNode)
+      state: facts, identity: identity, cluster: cluster, decidingNode: decidingNode,
+      otherParts: otherParts)
     let api = AdminAPI(view: view, gate: AdminGate(directory, audit: view.audit, log: log))
-    if decidingNode == nil { state.withLock { $0.api = api } }
+    state.withLock { $0.api = api }
     do {
       if configuration.hasSocket {
         try openSocket(api)
@@ -184,7 +186,7 @@ package final class AdminServer: Sendable {
         )
         return done(ForwardedResponse(problem.response).bytes)
       }
-      done(ForwardedResponse(api.answer(forwarded.request)).bytes)
+      done(ForwardedResponse(api.answer(linked: forwarded.request)).bytes)
     }
   }
 

@@ -19,8 +19,8 @@ struct AdminStatus {
 
   var json: JSONValue {
     let now = EventLoop.wallClockMilliseconds()
-    let facts = ServiceFacts(view.service.workerFacts())
-    let connections = facts.connections
+    let own = view.ownFacts()
+    let facts = view.facts(own)
     let directory = view.trust.directory
     let unreadiness = view.unreadiness
     return .fields([
@@ -28,18 +28,17 @@ struct AdminStatus {
       "version": .string(view.settings.version),
       "node": view.cluster.map { .string($0.own) },
       "ready": .bool(unreadiness == nil),
-      "problem": view.problem.map(JSONValue.string),
+      "problem": view.problem(facts).map(JSONValue.string),
       "started": .string(Log.timestamp(view.startedMilliseconds)),
       "uptime_seconds": .number(max(0, now - view.startedMilliseconds) / 1000),
       "data": .string(view.directory.path),
       "ephemeral": .bool(view.service.isEphemeral),
       "workers": .number(view.service.workerCount),
-      "listeners": .array(listeners(connections)),
-      "devices_connected": .number(
-        Environment.allCases.reduce(0) { $0 + connections[.courier, $1] }),
+      "listeners": .array(listeners(own.connections)),
+      "devices_connected": .number(facts.sessions.connected),
       "devices_dormant": .number(facts.dormancy.count),
       "open_requests": .number(facts.openRequests),
-      "pending_notifications": .integer(view.service.topicCounters().reduce(0) { $0 + $1.pending }),
+      "pending_notifications": .integer(view.topicCounters().reduce(0) { $0 + $1.pending }),
       "store_available": .bool(view.store.isAvailable),
       "trust": .fields([
         "generation": .number(directory.generation), "teams": .number(directory.teams.count),

@@ -27,8 +27,8 @@ import ApusModel
 extension ServiceView {
   /// The service's counts up to now.
   func totals() -> ServiceHistory.Totals {
-    let facts = ServiceFacts(service.workerFacts())
-    let topics = service.topicCounters()
+    let facts = facts(ownFacts())
+    let topics = topicCounters()
     var totals = ServiceHistory.Totals(milliseconds: EventLoop.wallClockMilliseconds())
     totals.accepted = topics.reduce(0) { $0 + $1.accepted }
     totals.delivered = topics.reduce(0) { $0 + $1[.delivered] + $1[.deliveredFromStorage] }

@@ -35,7 +35,12 @@ package struct EdgeLinks: DecidingNode {
 }
 
 extension EdgeLinks {
-  package var unreadiness: String? { edges.all.lazy.compactMap(\.unreadiness).first }
+  /// A node that decides about devices itself, or reaches one that does, is not replaced by another one.
+  package var unreadiness: String? {
+    guard edges.share.isEmpty else { return nil }
+    let reasons = edges.all.map(\.unreadiness)
+    return reasons.allSatisfy { $0 != nil } ? reasons.first ?? nil : nil
+  }
 
   /// Nil where this service has what exists once.
   var deciding: (any DecidingNode)? { edges.main == nil ? nil : self }
@@ -45,11 +50,39 @@ extension EdgeLinks {
     _ done: @escaping @Sendable (Result<[UInt8], DecidingNodeFault>) -> Void
   ) {
     guard let edge = edges.main else { return done(.failure(.notReached("this node serves"))) }
-    let worker = workers[0]
-    worker.loop.perform {
-      AdministrationCall(
-        worker.context, edge, request, mayBeRepeated: mayBeRepeated, done
-      ).begin()
+    workers[0].ask(edge, request, mayBeRepeated: mayBeRepeated, done)
+  }
+
+  /// The nodes of part 1, part 2 and so on, for that of part 0.
+  var others: [any DecidingNode] {
+    edges.all.map { PartNode(edge: $0, worker: workers[0]) }
+  }
+}
+
+/// The node that decides about one part of the devices.
+private struct PartNode: DecidingNode {
+  let edge: Edge
+  let worker: Worker
+
+  var unreadiness: String? { nil }
+
+  func ask(
+    _ request: [UInt8], mayBeRepeated: Bool,
+    _ done: @escaping @Sendable (Result<[UInt8], DecidingNodeFault>) -> Void
+  ) {
+    // What is shown of the other parts does not wait for this one.
+    guard edge.target != nil else { return done(.failure(.notReached("no node has this part"))) }
+    worker.ask(edge, request, mayBeRepeated: mayBeRepeated, done)
+  }
+}
+
+extension Worker {
+  fileprivate func ask(
+    _ edge: Edge, _ request: [UInt8], mayBeRepeated: Bool,
+    _ done: @escaping AdministrationCall.Completion
+  ) {
+    loop.perform { [self] in
+      AdministrationCall(context, edge, request, mayBeRepeated: mayBeRepeated, done).begin()
     }
   }
 }

@@ -1,14 +1,18 @@
+import ApusAdmin
 import ApusCore
 import ApusDirectory
 import ApusLog
 import ApusLoop
 import ApusModel
-import ApusStore
+package import ApusStore
 import ApusThread
+import Glibc
 
 // What a service opens before its listeners.
 
 extension Service {
+  static var coreCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
+
   /// On a full disk the service starts all the same: it reads older layouts.
   static func migrate(_ directory: DataDirectory, _ log: Log) throws {
     do {
@@ -72,11 +76,25 @@ extension Service {
       do { store = try openStore(configuration, directory) } catch StoreError.closed { return nil }
       do {
         try configuration.node?.onTurn()
-        return try Service(configuration.serving(store), store: store)
+        return try Service(
+          configuration.serving(store), store: store, others: otherRows(configuration, directory))
       } catch {
         store.close()
         guard let error = error as? StoreError, error.letsNodeWait else { throw error }
         configuration.log(.warning, "not serving yet", .text("reason", "\(error)"))
+      }
+    }
+  }
+
+  private static func otherRows(
+    _ configuration: ServerConfiguration, _ directory: DataDirectory
+  ) throws -> OtherRows? {
+    guard let node = configuration.node, node.partCount > 1,
+      case .database(let address) = try configuration.store ?? directory.storePlace()
+    else { return nil }
+    return { () throws(StoreError) in
+      try (1..<node.partCount).map { part throws(StoreError) in
+        try PostgresFollower(address, node: node.name, part: part)
       }
     }
   }
@@ -152,6 +170,25 @@ extension ServerConfiguration {
     configuration.share = share
     if !share.isMain { configuration.relay = nil }
     return configuration
+  }
+}
+
+/// Opens the rows of part 1, part 2 and so on of a cluster's devices, on any thread.
+package typealias OtherRows = @Sendable () throws(StoreError) -> [any StoreReader]
+
+extension Service {
+  /// The rows of all devices of the cluster.
+  func allRows() throws(StoreError) -> any StoreReader {
+    guard let others else { return store }
+    return DividedStore([store] + (try others()))
+  }
+
+  /// Nil unless other nodes decide about other parts of the devices, and this one has what exists once.
+  var otherParts: OtherParts? {
+    guard let others, let links else { return nil }
+    return OtherParts(configuration.share, links.others) { [store] () throws(StoreError) in
+      DividedStore([store] + (try others()))
+    }
   }
 }
 

@@ -22,6 +22,8 @@ package final class Service {
   package private(set) var listeners: [OpenListener] = []
   let log: Log
   let store: any DurableStore
+  /// The rows of the other parts of a cluster's devices, for the service of part 0.
+  let others: OtherRows?
   let workers: [Worker]
   /// One for each worker; none in a development service.
   private let acceptors: [Worker]
@@ -56,11 +58,15 @@ package final class Service {
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
   ///
-  /// - Parameter store: in place of the directory's, for tests that make it fail; closed with the service.
+  /// - Parameters:
+  ///   - store: In place of the directory's; closed with the service.
+  ///   - others: The rows of the other parts of a cluster's devices, if there are any.
   package init(
-    _ configuration: ServerConfiguration, store ready: (any DurableStore)? = nil
+    _ configuration: ServerConfiguration, store ready: (any DurableStore)? = nil,
+    others: OtherRows? = nil
   ) throws {
     self.configuration = configuration
+    self.others = configuration.share.others.isEmpty ? nil : others
     log = configuration.log
     let dataDirectory = DataDirectory(path: configuration.dataDirectory)
     let audit = AuditLog(path: dataDirectory.auditFile, log: configuration.log)
@@ -188,14 +194,12 @@ package final class Service {
         journals: Self.journals(configuration, dataDirectory, workers: count),
         hasRelay: !trust.upstreams.isEmpty)
       for worker in everyone { try worker.devices.restore(opening) }
-      if configuration.share.isMain { jobs.load(store, journaled: opening.journaledLines) }
+      if configuration.share.isMain { jobs.load(try allRows(), journaled: opening.journaledLines) }
     } catch {
       store.close()
       throw error
     }
   }
-
-  private static var coreCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
 
   /// Opens the listeners and lets the workers run.
   package func start() throws {
@@ -270,7 +274,8 @@ package final class Service {
   private func startAdministration() throws {
     try admin?.start(
       running, store: store, jobs: jobs, expiries: expiries, audit: audit, labels: labels,
-      identity: identity, cluster: configuration.cluster, decidingNode: links?.deciding)
+      identity: identity, cluster: configuration.cluster, decidingNode: links?.deciding,
+      otherParts: otherParts)
   }
 
   /// The UNIX socket by which it is administered; nil where there is none.

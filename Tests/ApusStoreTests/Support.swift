@@ -22,11 +22,13 @@ extension WriteGroup {
   mutating func delete(_ family: StoreFamily, _ key: [UInt8]) { delete(family, key: key.span) }
 }
 
-extension DurableStore {
+extension StoreReader {
   func get(_ family: StoreFamily, _ key: [UInt8]) throws(StoreError) -> [UInt8]? {
     try get(family, key: key.span)
   }
+}
 
+extension DurableStore {
   /// The rows with `prefix` from `start` on in the order of the visits, at most `limit`.
   func rows(
     _ family: StoreFamily, prefix: [UInt8], from start: [UInt8] = [], limit: Int = .max

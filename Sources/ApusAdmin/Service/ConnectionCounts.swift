@@ -7,6 +7,15 @@ package struct ConnectionCounts: Sendable {
 
   package init() {}
 
+  /// By kind and environment, in the order of their declarations.
+  var numbers: [Int] { counts }
+
+  /// From ``numbers``; nil for anything else.
+  init?(numbers: [Int]) {
+    guard numbers.count == counts.count else { return nil }
+    counts = numbers
+  }
+
   private static func index(_ kind: ListenerKind, _ environment: Environment) -> Int {
     kind.index * Environment.allCases.count + Int(environment.rawValue)
   }

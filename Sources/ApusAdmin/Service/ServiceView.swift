@@ -27,14 +27,47 @@ struct ServiceView: Sendable {
   var cluster: ClusterNodes?
   /// Where this node is an edge: the node that decides.
   var decidingNode: (any DecidingNode)?
+  /// Where this node decides about part 0 of several: the others.
+  var otherParts: OtherParts?
 
   var trust: Trust { state.trust }
   var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
 
-  /// The number of rejected requests, for each reason that occurred.
+  /// The rows of all devices of the cluster.
+  func rows() throws(StoreError) -> any StoreReader { try otherParts?.rows() ?? store }
+
+  func ownFacts() -> ServiceFacts { ServiceFacts(service.workerFacts()) }
+
+  /// Figures of all parts: those of this node, and what the other nodes report. Latencies are this node's.
+  func facts(_ own: ServiceFacts) -> ServiceFacts {
+    var facts = own
+    for report in otherParts?.reports() ?? [] { facts.add(report) }
+    return facts
+  }
+
+  /// What happened to the notifications of all parts.
+  func topicCounters() -> [TopicCounters] {
+    let own = service.topicCounters()
+    return otherParts.map { (own + $0.counters()).added() } ?? own
+  }
+
+  func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] {
+    let own = service.sightings(of: devices)
+    return otherParts?.sightings(of: devices).merging(own) { $1 } ?? own
+  }
+
+  /// The number of requests that were rejected in all parts, for each reason that occurred.
   func rejections() -> [(reason: Reason, number: UInt64)] {
-    let total = service.rejections()
-    return Reason.allCases.compactMap { reason in
+    Self.list(service.rejections().merging(otherParts?.rejections() ?? [:], uniquingKeysWith: +))
+  }
+
+  /// Those of this node.
+  func ownRejections() -> [(reason: Reason, number: UInt64)] { Self.list(service.rejections()) }
+
+  private static func list(
+    _ total: [Reason: UInt64]
+  ) -> [(reason: Reason, number: UInt64)] {
+    Reason.allCases.compactMap { reason in
       total[reason].flatMap { $0 > 0 ? (reason, $0) : nil }
     }
   }
@@ -46,7 +79,11 @@ struct ServiceView: Sendable {
     if let loss = identity.loss { return loss }
     if let reason = decidingNode?.unreadiness { return reason }
     if service.listeners.isEmpty { return "no listener is open" }
-    return Self.problem(ofStoreThatTakesWrites: store.isAvailable, fault: store.fault)
+    return storeProblem
+  }
+
+  var storeProblem: String? {
+    Self.problem(ofStoreThatTakesWrites: store.isAvailable, fault: store.fault)
   }
 
   static func problem(ofStoreThatTakesWrites isAvailable: Bool, fault: StoreError?) -> String? {
@@ -56,7 +93,11 @@ struct ServiceView: Sendable {
   }
 
   /// The problem to show to operators: why the service is not ready, otherwise the warning; nil if there is neither.
-  var problem: String? { unreadiness ?? warning }
+  ///
+  /// - Parameter facts: Those of all parts.
+  func problem(_ facts: ServiceFacts) -> String? {
+    unreadiness ?? facts.problems.first ?? warning
+  }
 
   /// A problem that does not keep the service from accepting requests; nil if there is none.
   var warning: String? {

@@ -13,6 +13,21 @@ package struct SessionCounts: Sendable {
 
   package init() {}
 
+  /// Those of both environments, of all power states, and ``inFlight``.
+  package var numbers: [Int] {
+    byEnvironment.indices.map { byEnvironment[$0] } + byPower.indices.map { byPower[$0] } + [
+      inFlight
+    ]
+  }
+
+  /// From ``numbers``; nil for anything else.
+  package init?(numbers: [Int]) {
+    guard numbers.count == byEnvironment.count + byPower.count + 1 else { return nil }
+    for index in byEnvironment.indices { byEnvironment[index] = numbers[index] }
+    for index in byPower.indices { byPower[index] = numbers[byEnvironment.count + index] }
+    inFlight = numbers[numbers.count - 1]
+  }
+
   /// Connected devices.
   package var connected: Int { byEnvironment[0] + byEnvironment[1] }
   package subscript(environment: Environment) -> Int { byEnvironment[Int(environment.rawValue)] }

@@ -66,17 +66,22 @@ extension DataDirectory {
     guard case .database(let address) = try storePlace(), let marked = try markedDatabase() else {
       throw DirectoryProblem("the store of \(path) is not a database")
     }
-    var options = PostgresOptions()
-    options.allowsSingleServer = allowsSingleServer
-    options.beginsEraAfter =
-      progressFile(of: 0).read(marked) ?? DatabaseProgress(era: 0, group: 0)
-    if let member = try clusterMember() { options.node = member.node.text }
-    let store = try openDatabase(address, options)
-    defer { store.close() }
-    let numbers = try CountedNumbers(of: store).raised(by: step)
-    let count = try RestoredNumbers.put(
-      numbers, into: store, keepsTokens: keepsTokens, nowMilliseconds: nowSeconds * 1000)
-    progressFile(of: 0).write(store.progress, of: marked)
+    let member = try clusterMember()
+    var count = 0
+    for part in 0..<(member?.parts ?? 1) {
+      var options = PostgresOptions()
+      options.allowsSingleServer = allowsSingleServer
+      options.part = part
+      options.beginsEraAfter =
+        progressFile(of: part).read(marked) ?? DatabaseProgress(era: 0, group: 0)
+      if let member { options.node = member.node.text }
+      let store = try openDatabase(address, options)
+      defer { store.close() }
+      let numbers = try CountedNumbers(of: store).raised(by: step)
+      count += try RestoredNumbers.put(
+        numbers, into: store, keepsTokens: keepsTokens, nowMilliseconds: nowSeconds * 1000)
+      progressFile(of: part).write(store.progress, of: marked)
+    }
     return count
   }
 }

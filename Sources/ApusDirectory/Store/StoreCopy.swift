@@ -29,7 +29,12 @@ package struct StoreCopy {
 
   /// - Throws: Why nothing was changed. The target may then have some of the rows, and no service uses it.
   package func run(from source: StorePlace, to target: StorePlace) throws -> Report {
-    switch (source, target) {
+    if let member = try directory.clusterMember(), member.parts > 1 {
+      throw DirectoryProblem(
+        "the devices of the cluster are divided into \(member.parts) parts, and one store has no room for several: "
+          + "stay with the database")
+    }
+    return switch (source, target) {
     case (.embedded, .database(let address)): try copyOut(to: address)
     case (.database(let address), .embedded): try copyBack(from: address)
     default: throw DirectoryProblem("rows are copied between the embedded store and a database")

@@ -8,7 +8,7 @@ final class StoreFollowing {
   /// A directory that the embedded engine needs for that.
   private let scratch: String?
 
-  init(_ database: PostgresFollower) {
+  init(_ database: any StoreFollower) {
     store = database
     scratch = nil
   }

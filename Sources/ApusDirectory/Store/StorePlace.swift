@@ -1,3 +1,4 @@
+import ApusCore
 package import ApusStore
 import ApusWire
 
@@ -167,9 +168,19 @@ extension DataDirectory {
   /// Reads the rows, wherever they are, while a service may be writing them.
   func followStore() throws -> StoreFollowing {
     switch try storePlace() {
-    case .database(let address): StoreFollowing(try PostgresFollower(address))
+    case .database(let address): StoreFollowing(try follow(address))
     case .embedded, nil: try StoreFollowing(storePath)
     }
+  }
+
+  private func follow(_ address: PostgresAddress) throws -> any StoreFollower {
+    guard let member = try clusterMember(), member.parts > 1 else {
+      return try PostgresFollower(address)
+    }
+    return DividedStore(
+      try (0..<member.parts).map { part in
+        try PostgresFollower(address, node: member.node.text, part: part)
+      })
   }
 }
 

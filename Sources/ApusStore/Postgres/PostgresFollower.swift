@@ -5,6 +5,15 @@ package final class PostgresFollower: StoreFollower {
   private let reading: PostgresReading
   private let address: PostgresAddress
 
+  /// - Parameter part: The part of a cluster's devices whose rows are read.
+  package convenience init(
+    _ address: PostgresAddress, node: String, part: Int
+  ) throws(StoreError) {
+    var options = PostgresOptions()
+    (options.node, options.part) = (node, part)
+    try self.init(address, options)
+  }
+
   /// - Throws: `.database` if it is not reached or has no tables, `.newerVersion`.
   package init(
     _ address: PostgresAddress, _ options: PostgresOptions = PostgresOptions()

@@ -156,6 +156,8 @@ package final class TestService: Sendable {
         isMember: { names.contains($0) })
     }
     var services: [Service] = []
+    let stores: [any DurableStore] = parts > 1 ? names.map { _ in MemoryStore() } : []
+    let others = Array(stores.dropFirst())
     for (part, name) in names.enumerated() {
       var inner = configuration
       inner.link = try serving(name)
@@ -175,7 +177,8 @@ package final class TestService: Sendable {
         }
       }
       if part > 0 { inner.relay = nil }
-      let service = try Service(inner, store: store)
+      let service = try Service(
+        inner, store: stores.isEmpty ? store : stores[part], others: { others })
       try service.start()
       services.append(service)
     }

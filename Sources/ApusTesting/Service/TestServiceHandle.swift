@@ -124,6 +124,9 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.front.links?.set(place, part: part) }
   }
 
+  /// Takes the node of part 1 away from that of part 0.
+  package func loseOtherPart() { running.withLock { $0?.service.links?.set(nil, part: 1) } }
+
   package func reload() {
     running.withLock { running in
       for service in running?.all ?? [] { service.reload() }

@@ -19,7 +19,8 @@ final class ConsoleBench {
 
   static let script = "import './none.js'\n"
 
-  init() throws {
+  /// - Parameter parts: Into how many parts the devices are divided; nil: as for all tests.
+  init(parts: Int? = nil) throws {
     let page = WebPage(
       [
         WebAsset(
@@ -31,6 +32,7 @@ final class ConsoleBench {
     service = try TestService(
       nil,
       .init {
+        if let parts { $0.parts = parts }
         $0.admin = AdminConfiguration(
           hasSocket: false, addresses: [.loopbackIPv4(port: 0)],
           console: [.loopbackIPv4(port: 0), .anyIPv4(port: 0)], page: page, version: "1.2.3")
@@ -52,9 +54,14 @@ final class ConsoleBench {
 
   /// A device of this service, using the device library.
   func device() async throws -> (device: PushDevice, token: DeviceToken) {
-    let identity = try service.directory.data.issueDevice(
-      name: "phone", rsaBits: nil, nowSeconds: TestDirectory.nowSeconds
-    ).identity
+    try await connect(
+      service.directory.data.issueDevice(
+        name: "phone", rsaBits: nil, nowSeconds: TestDirectory.nowSeconds
+      ).identity)
+  }
+
+  func connect(_ identity: IssuedIdentity) async throws -> (device: PushDevice, token: DeviceToken)
+  {
     let device = try PushDevice(
       configuration: DeviceConfiguration(
         host: "localhost", port: service.address(.courier).port,
