@@ -27,6 +27,7 @@ struct AdminWebhooks {
     try input.requireAllUsed()
     let webhooks = try changes.attempt { try view.directory.webhooks() }
     let facts = view.service.webhookFacts()
+    let reports = view.otherParts?.reports() ?? []
     let values = webhooks.map { webhook in
       let state = view.directory.webhookState(webhook.name)
       let known = facts.first { $0.name == webhook.name }
@@ -34,7 +35,11 @@ struct AdminWebhooks {
         "name": .string(webhook.name), "url": .string(shown(webhook.url)),
         "events": .array(webhook.events.names.map { .string($0) }),
         "rotating": .bool(webhook.secrets.count > 1),
-        "delivered": .number(known?.delivered ?? 0), "waiting": .number(known?.waiting ?? 0),
+        "delivered": .number(
+          reports.reduce(known?.delivered ?? 0) { $0 + ($1.webhooks[webhook.name]?.delivered ?? 0) }
+        ),
+        "waiting": .number(
+          reports.reduce(known?.waiting ?? 0) { $0 + ($1.webhooks[webhook.name]?.waiting ?? 0) }),
         "failures": .number(state?.failures ?? 0), "error": state?.error.map { .string($0) },
       ])
     }

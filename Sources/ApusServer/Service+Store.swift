@@ -6,6 +6,7 @@ import ApusLoop
 import ApusModel
 package import ApusStore
 import ApusThread
+import ApusWebhooks
 import Glibc
 
 // What a service opens before its listeners.
@@ -115,6 +116,23 @@ extension Service {
     options.onThreadStart = { Scheduling.preferShortSlices() }
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
     return try directory.openStore(options)
+  }
+
+  /// Nil where no webhook is told of anything: at an edge, and in a development service.
+  static func webhooks(
+    _ configuration: ServerConfiguration, _ directory: DataDirectory, _ events: EventSink,
+    _ watched: WatchedEvents
+  ) -> WebhookService? {
+    let share = configuration.share
+    guard configuration.interceptor == nil, let part = share.part else { return nil }
+    return WebhookService(
+      directory, part: part, sink: events, megabytes: configuration.webhookMegabytes,
+      firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, log: configuration.log
+    ) {
+      // Once for all nodes.
+      guard share.isMain else { return }
+      watched.report(to: $0, nowMilliseconds: EventLoop.wallClockMilliseconds())
+    }
   }
 
   /// The channels in the store, which is closed if they cannot be read.

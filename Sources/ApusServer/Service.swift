@@ -112,13 +112,7 @@ package final class Service {
       audit, log: configuration.log)
     self.enrolment = enrolment
     let events = EventSink()
-    let watched = WatchedEvents(expiries, loader)
-    webhooks =
-      configuration.interceptor == nil && configuration.share.isMain
-      ? WebhookService(
-        dataDirectory, sink: events, megabytes: configuration.webhookMegabytes,
-        firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, log: configuration.log
-      ) { watched.report(to: $0, nowMilliseconds: EventLoop.wallClockMilliseconds()) } : nil
+    webhooks = Self.webhooks(configuration, dataDirectory, events, WatchedEvents(expiries, loader))
     jobs = JobService(dataDirectory, log: configuration.log)
     let channels = try Self.channels(store, order, configuration.log)
     self.channels = channels

@@ -65,7 +65,12 @@ package struct Webhook: Sendable, Equatable {
 /// ```
 extension DataDirectory {
   package var webhookFile: String { "\(path)/webhooks.conf" }
-  package var webhookFolder: String { "\(path)/webhooks" }
+  package var webhookFolder: String { webhookFolder(ofPart: 0) }
+
+  /// Where the node that has a part of a cluster's devices keeps what it has to tell.
+  package func webhookFolder(ofPart part: Int) -> String {
+    part == 0 ? "\(path)/webhooks" : "\(path)/webhooks/part-\(part)"
+  }
 
   /// The largest number of webhooks: each has a thread.
   package static let webhookLimit = 16
@@ -127,7 +132,9 @@ extension DataDirectory {
       try changeWebhooks { hooks in
         hooks.remove(at: try index(of: name, in: hooks))
       }
-      try DurableFile.remove(webhookStateFile(name))
+      for part in 0..<(try clusterMember()?.parts ?? 1) {
+        try DurableFile.remove(webhookStateFile(name, part))
+      }
     }
   }
 
@@ -174,5 +181,7 @@ extension DataDirectory {
     }
   }
 
-  func webhookStateFile(_ name: String) -> String { "\(webhookFolder)/\(name).state" }
+  func webhookStateFile(_ name: String, _ part: Int) -> String {
+    "\(webhookFolder(ofPart: part))/\(name).state"
+  }
 }

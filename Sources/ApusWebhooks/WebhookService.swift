@@ -44,31 +44,38 @@ package final class WebhookService: Sendable {
 
   package let sink: EventSink
   let directory: DataDirectory
+  /// The part of a cluster's devices of which it tells.
+  private let part: Int
   let log: Log
   let state = Monitor(State())
   private let limitBytes: Int
   private let firstEvent: UInt64
   private let everySecond: @Sendable (EventSink) -> Void
 
+  /// Numbers of the queues of different parts are two years of events apart, and all fit into 53 bits.
+  private static let partBits: UInt64 = 46
   private static let flushMilliseconds: Int64 = 100
   private static let stopMilliseconds: Int64 = 2000
   /// Exists while a service runs; if it is there at a start, the last one was killed.
-  private var runningFile: String { "\(directory.webhookFolder)/running" }
+  private var runningFile: String { "\(folder)/running" }
+  private var folder: String { directory.webhookFolder(ofPart: part) }
 
   /// - Parameters:
+  ///   - part: The part of a cluster's devices of which it tells; 0 for the only one. Each has a queue of its own.
   ///   - megabytes: The most that the queue may have on disk.
   ///   - firstEvent: The number of the first event of a new queue. Receivers leave out numbers that they know, so it
   ///     must be above all that an earlier queue had: the time, in microseconds, is.
   ///   - everySecond: Reports what nobody else does, on the thread of the queue.
   package init(
-    _ directory: DataDirectory, sink: EventSink, megabytes: Int, firstEvent: UInt64, log: Log,
-    everySecond: @escaping @Sendable (EventSink) -> Void
+    _ directory: DataDirectory, part: Int = 0, sink: EventSink, megabytes: Int, firstEvent: UInt64,
+    log: Log, everySecond: @escaping @Sendable (EventSink) -> Void
   ) {
     self.directory = directory
     self.sink = sink
     self.log = log
     limitBytes = megabytes << 20
-    self.firstEvent = firstEvent
+    self.part = part
+    self.firstEvent = firstEvent + UInt64(part) << Self.partBits
     self.everySecond = everySecond
   }
 
@@ -175,7 +182,7 @@ package final class WebhookService: Sendable {
       return nil
     }
     let next = state.queue?.next ?? 1
-    let position = directory.webhookState(webhook.name)?.position ?? next
+    let position = directory.webhookState(webhook.name, part: part)?.position ?? next
     defer { state.nextHook += 1 }
     state.hooks[state.nextHook] = Hook(
       webhook: webhook, delivery: WebhookDelivery(position: min(position, next)),
@@ -188,6 +195,7 @@ package final class WebhookService: Sendable {
     // In a cluster this brings the files up to date. What a queue of older ones appends has numbers that are in use.
     let queue = try directory.sharing {
       try Files.makeDirectory(directory.webhookFolder)
+      try Files.makeDirectory(folder)
       let queue = try makeQueue()
       let wasKilled = try !DurableFile.create([], at: runningFile)
       if wasKilled {
@@ -203,7 +211,7 @@ package final class WebhookService: Sendable {
   }
 
   private func makeQueue() throws -> EventQueue {
-    try EventQueue(folder: directory.webhookFolder, limitBytes: limitBytes, first: firstEvent)
+    try EventQueue(folder: folder, limitBytes: limitBytes, first: firstEvent)
   }
 
   /// Writes what was reported. A gap alone, after events that could not be written, only at the end.
@@ -278,6 +286,6 @@ package final class WebhookService: Sendable {
     guard let hook = state.withLock({ $0.hooks[number] }) else { return }
     let noted = WebhookState(
       position: hook.delivery.position, failures: hook.delivery.failures, error: error)
-    try? directory.sharing { try directory.save(noted, of: hook.webhook.name) }
+    try? directory.sharing { try directory.save(noted, of: hook.webhook.name, part: part) }
   }
 }

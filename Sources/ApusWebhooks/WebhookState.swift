@@ -41,12 +41,19 @@ package struct WebhookState: Sendable, Equatable {
 }
 
 extension DataDirectory {
-  /// What a service last noted about a webhook; nil if it did not yet.
+  /// What a service last noted about a webhook; nil if it did not yet. Of the parts of a cluster's devices the first
+  /// one that has to tell of a fault.
   package func webhookState(_ name: String) -> WebhookState? {
-    (try? Files.readText(webhookStateFile(name))).flatMap(WebhookState.init(text:))
+    let parts = (try? clusterMember()?.parts) ?? 1
+    let states = (0..<parts).compactMap { webhookState(name, part: $0) }
+    return states.first { $0.error != nil } ?? states.first
   }
 
-  func save(_ state: WebhookState, of name: String) throws {
-    try Files.write(state.text, to: webhookStateFile(name), isPrivate: true)
+  func webhookState(_ name: String, part: Int) -> WebhookState? {
+    (try? Files.readText(webhookStateFile(name, part))).flatMap(WebhookState.init(text:))
+  }
+
+  func save(_ state: WebhookState, of name: String, part: Int) throws {
+    try Files.write(state.text, to: webhookStateFile(name, part), isPrivate: true)
   }
 }

@@ -1,3 +1,4 @@
+import ApusCore
 import ApusDirectory
 import ApusModel
 import ApusTesting
@@ -68,6 +69,35 @@ struct ServiceEventTests {
     try service.directory.data.retire(device.device.id, nowSeconds: TestDirectory.nowSeconds)
     #expect(wait(.deviceRetired).map { $0["device"]?.string } == [id])
     #expect(wait(.deviceFirstSeen).count == 1)
+  }
+
+  @Test("With several nodes that decide, each event is told once, by the node of the device's part")
+  func parts() throws {
+    service.stop()
+    let service = try TestService(
+      service.directory, .init { ($0.parts, $0.isBehindEdge) = (2, false) })
+    defer { service.stop() }
+    let file = "\(service.directory.data.webhookFolder(ofPart: 1))/one.state"
+    for _ in 0..<500 where !Files.exists(file) { usleep(10_000) }
+    var devices: [TestDevice] = []
+    for part in 0..<2 {
+      let share = try #require(DeviceShare(part: part, of: 2))
+      while devices.count == part {
+        let device = try service.directory.device()
+        if share.contains(device.id) { devices.append(device) }
+      }
+    }
+    for device in devices { try service.connect(device).client.tls.reset() }
+    let connected = wait(.deviceConnected, count: 2)
+    #expect(Set(connected.map { $0["device"]?.string }) == Set(devices.map(\.id.text)))
+    #expect(connected.count == 2 && Set(connected.compactMap { $0["id"]?.integer }).count == 2)
+    for device in devices {
+      try service.directory.data.retire(device.id, nowSeconds: TestDirectory.nowSeconds)
+    }
+    #expect(wait(.deviceRetired, count: 2).count == 2)
+    // What is found by looking is told by one node.
+    try Files.write("[nonsense]\n", to: service.directory.data.directoryFile, isPrivate: false)
+    #expect(wait(.trustStale).count == 1)
   }
 
   @Test("Trust data that cannot be read is reported, once")

@@ -29,10 +29,10 @@ struct WebhookServiceTests {
   }
 
   private func start(
-    megabytes: Int = 1, said: @escaping @Sendable (String) -> Void = { _ in }
+    part: Int = 0, megabytes: Int = 1, said: @escaping @Sendable (String) -> Void = { _ in }
   ) -> WebhookService {
     let service = WebhookService(
-      data, sink: sink, megabytes: megabytes, firstEvent: 1,
+      data, part: part, sink: sink, megabytes: megabytes, firstEvent: 1,
       log: Log(minimumLevel: .error, sink: said)
     ) { _ in }
     service.start()
@@ -56,6 +56,23 @@ struct WebhookServiceTests {
 
   private func numbers(_ requests: [WebhookReceiver.Request]) -> [Int] {
     requests.flatMap(\.events).compactMap { $0["number"]?.integer.map(Int.init) }
+  }
+
+  @Test("The queues of different parts of a cluster's devices share neither files nor numbers")
+  func parts() throws {
+    try data.add(hook())
+    for part in 0..<2 {
+      let service = start(part: part)
+      #expect(waitUntil { data.webhookState("one", part: part) != nil })
+      report(part..<part + 1)
+      #expect(numbers(receiver.wait { numbers($0).contains(part) }).last == part)
+      let next = UInt64(part) << 46 + 2
+      #expect(waitUntil { data.webhookState("one", part: part)?.position == next })
+      service.stop()
+    }
+    let ids = receiver.wait { _ in true }.flatMap(\.events).compactMap { $0["id"]?.integer }
+    #expect(ids == [1, 1 + 1 << 46])
+    #expect(Files.exists("\(data.path)/webhooks/part-1/events-70368744177665.jsonl"))
   }
 
   @Test("Without a webhook no event is wanted, and nothing is written")
@@ -178,7 +195,7 @@ struct WebhookServiceTests {
     try data.add(hook(events: EventKinds([.tokenDied])))
     try Files.makeDirectory(data.webhookFolder)
     _ = try DurableFile.create([], at: "\(data.webhookFolder)/running")
-    try data.save(WebhookState(position: 1), of: "one")
+    try data.save(WebhookState(position: 1), of: "one", part: 0)
     let service = start()
     let requests = receiver.wait { !$0.isEmpty }
     service.stop()
@@ -192,7 +209,7 @@ struct WebhookServiceTests {
     let complaints = Atomic(0)
     try data.add(hook())
     try Files.makeDirectory(data.webhookFolder)
-    try data.save(WebhookState(position: 1), of: "one")
+    try data.save(WebhookState(position: 1), of: "one", part: 0)
     let running = "\(data.webhookFolder)/running"
     _ = try DurableFile.create([], at: running)
     // In place of a file.

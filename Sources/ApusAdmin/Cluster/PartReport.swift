@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusWebhooks
 import ApusWire
 
 /// What the node of one part of a cluster's devices knows about them as a whole, and no table has.
@@ -8,7 +9,7 @@ import ApusWire
 ///
 /// ```
 /// {"sessions": [2, 0, 1, 1, 0, 5], "dormant": 1, "stored": 7, "open_requests": 3, "connections": [1, 0, 2],
-///  "problem": "..."}
+///  "webhooks": [{"name": "default", "delivered": 41, "waiting": 2}], "problem": "..."}
 /// ```
 struct PartReport: Sendable {
   var sessions = SessionCounts()
@@ -17,6 +18,8 @@ struct PartReport: Sendable {
   var openRequests = 0
   /// Connections at the node.
   var connections = ConnectionCounts()
+  /// Events that were delivered since the start, and that wait, for each webhook.
+  var webhooks: [String: (delivered: UInt64, waiting: UInt64)] = [:]
   /// Why it accepts no writes; nil while it does.
   var problem: String?
 }
@@ -29,6 +32,9 @@ extension PartReport {
     stored = facts.stored
     openRequests = facts.openRequests
     connections = facts.connections
+    for hook in view.service.webhookFacts() {
+      webhooks[hook.name] = (hook.delivered, hook.waiting)
+    }
     problem = view.storeProblem
   }
 
@@ -37,6 +43,13 @@ extension PartReport {
       "sessions": .array(sessions.numbers.map { .number($0) }), "dormant": .number(dormantCount),
       "stored": .integer(stored), "open_requests": .number(openRequests),
       "connections": .array(connections.numbers.map { .number($0) }),
+      "webhooks": .array(
+        webhooks.sorted { $0.key < $1.key }.map { name, count in
+          .fields([
+            "name": .string(name), "delivered": .number(count.delivered),
+            "waiting": .number(count.waiting),
+          ])
+        }),
       "problem": problem.map { .string($0) },
     ])
   }
@@ -53,6 +66,12 @@ extension PartReport {
     else { return nil }
     (self.sessions, self.connections, self.stored) = (sessions, connections, stored)
     (dormantCount, self.openRequests) = (Int(dormant), Int(openRequests))
+    for hook in json["webhooks"]?.array ?? [] {
+      guard let name = hook["name"]?.string, let delivered = hook["delivered"]?.integer,
+        let waiting = hook["waiting"]?.integer
+      else { continue }
+      webhooks[name] = (UInt64(clamping: delivered), UInt64(clamping: waiting))
+    }
     problem = json["problem"]?.string
   }
 }

@@ -16,7 +16,8 @@ struct PartReportTests {
 
   private static let report =
     #"{"sessions":[2,1,0,3,0,5],"dormant":1,"stored":7,"open_requests":4,"connections":["#
-    + #"2,0,0,0,0,0,0,0,0,0,0,0],"problem":"the disk is full"}"#
+    + #"2,0,0,0,0,0,0,0,0,0,0,0],"#
+    + #""webhooks":[{"name":"default","delivered":41,"waiting":2}],"problem":"the disk is full"}"#
 
   @Test("A report is read and written")
   func report() throws {
@@ -25,6 +26,8 @@ struct PartReportTests {
     #expect(report.sessions[.active] == 3 && report.sessions.inFlight == 5)
     #expect(report.dormantCount == 1 && report.stored == 7 && report.openRequests == 4)
     #expect(report.connections[.provider, .production] == 2)
+    #expect(report.webhooks["default"]?.delivered == 41)
+    #expect(report.webhooks["default"]?.waiting == 2)
     #expect(report.problem == "the disk is full")
     #expect(String(decoding: report.json.bytes, as: UTF8.self) == Self.report)
   }
