@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hits three nodes of a service, and their database, with faults under load, and accounts for all that was accepted.
 
-    Tests/Crash/cluster.py [--faults N] [--seed N] [--rate N] [--links on|off]
+    Tests/Crash/cluster.py [--faults N] [--seed N] [--rate N] [--links on|off] [--parts 1|2]
 
 A primary and two standbys, three nodes with addresses of their own, and HAProxy in front of them, all on this machine.
 Faults come one after the other, each once everything is whole again. Meanwhile providers and devices go on over HTTP/2
@@ -83,16 +83,20 @@ class Faults:
         if was_serving:
             self.account.losses.append((begin, time.monotonic()))
 
+    def any_serving(self):
+        return self.cluster.serving_part(self.chance.randrange(self.cluster.parts))
+
     def kill_serving(self):
-        node = self.cluster.serving
+        node = self.any_serving()
         self.kill(node)
         time.sleep(self.chance.uniform(*DOWN))
         node.start()
 
     def kill_two(self):
-        first = self.cluster.serving
+        first = self.any_serving()
+        part = first.part
         self.kill(first)
-        second = self.cluster.serving
+        second = self.cluster.serving_part(part)
         self.kill(second)
         time.sleep(self.chance.uniform(*DOWN))
         second.start()
@@ -105,7 +109,7 @@ class Faults:
         node.start()
 
     def freeze(self):
-        node, begin = self.cluster.serving, self.interrupt()
+        node, begin = self.any_serving(), self.interrupt()
         self.account.frozen.append((begin, math.inf))
         node.signal(signal.SIGSTOP)
         time.sleep(FROZEN)
@@ -115,7 +119,7 @@ class Faults:
         self.account.losses.append((begin, time.monotonic()))
 
     def drain(self):
-        node = self.cluster.serving
+        node = self.any_serving()
         anywhere = self.chance.choice(self.cluster.nodes)
         self.interrupt()
         anywhere.run("cluster", "drain", node.name)
@@ -123,7 +127,7 @@ class Faults:
         anywhere.run("cluster", "resume", node.name)
 
     def end_connections(self):
-        if self.cluster.database.end_connections(self.cluster.serving.name) == 0:
+        if self.cluster.database.end_connections(self.any_serving().name) == 0:
             raise Violation("the node that serves has no connection to the database")
 
     def freeze_database(self):
@@ -144,11 +148,13 @@ class Run:
     def __init__(self, options, folder, network):
         self.options, self.folder, self.begin = options, folder, time.monotonic()
         self.chance = random.Random(options.seed)
-        self.account = Account(options.seed, TOPIC, ALONE)
-        self.has_links = self.chance.random() < 0.5 if options.links is None else options.links == "on"
+        by_chance = self.chance.choice([(False, 1), (True, 1), (True, 2)])
+        parts = options.parts or (1 if options.links == "off" else by_chance[1])
+        self.has_links = parts > 1 or (by_chance[0] if options.links is None else options.links == "on")
+        self.account = Account(options.seed, TOPIC, ALONE, parts)
         self.account.has_links = self.has_links
-        say(f"  links between nodes: {'on' if self.has_links else 'off'}")
-        self.cluster = Cluster(folder, options.bin, self.has_links)
+        say(f"  links between nodes: {'on' if self.has_links else 'off'}; nodes that serve: {parts}")
+        self.cluster = Cluster(folder, options.bin, self.has_links, parts)
         self.faults = Faults(self.cluster, self.account, self.chance, network)
         #: Kind, begin, and the end of its effects, by the monotonic clock.
         self.history = []
@@ -212,19 +218,23 @@ class Run:
         await asyncio.to_thread(self.faults.kinds[kind])
         await asyncio.to_thread(until, self.cluster.is_whole, f"three nodes and three servers after \"{kind}\"")
         end = time.monotonic()
-        while not self.account.accepted_times or self.account.accepted_times[-1] < end:
+        while not all(times and times[-1] >= end for times in self.account.accepted_times):
             await load.pause(0.02)
             if time.monotonic() > end + PATIENCE:
                 raise Violation(f"nothing was accepted within {PATIENCE} s after \"{kind}\": {load.standing()}")
-        end = self.account.accepted_times[-1]
+        end = max(times[-1] for times in self.account.accepted_times)
         self.history.append((kind, begin, end))
+        serving = ", ".join(sorted(node.name for node in self.cluster.in_state("serving")))
         say(f"  {number + 1:3} {kind}: {self.interruption(begin, end):.2f} s without an accepted push; "
-            f"{self.cluster.serving.name} serves; {len(self.account.entries)} sent")
+            f"{serving} serve; {len(self.account.entries)} sent")
 
     def interruption(self, begin, end):
-        """The longest time without an accepted push."""
-        times = [begin, *(moment for moment in self.account.accepted_times if begin < moment <= end)]
-        return max(later - earlier for earlier, later in zip(times, times[1:]))
+        """The longest time without an accepted push to a part of the devices."""
+        longest = 0
+        for accepted in self.account.accepted_times:
+            times = [begin, *(moment for moment in accepted if begin < moment <= end), end]
+            longest = max(longest, *(later - earlier for earlier, later in zip(times, times[1:])))
+        return longest
 
     async def judge(self, commands):
         self.commands = commands
@@ -278,6 +288,8 @@ def main():
     parser.add_argument("--faults", type=int, default=100, help="number of faults (100)")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000), help="of what happens")
     parser.add_argument("--links", choices=["on", "off"], help="whether every node accepts clients (by the seed)")
+    parser.add_argument("--parts", type=int, choices=[1, 2],
+                        help="parts of the devices, each with a node that serves; 2 need links (by the seed)")
     parser.add_argument("--rate", type=int, default=150, help="pushes that are due per second (150)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     options = parser.parse_args()

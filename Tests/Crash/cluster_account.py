@@ -68,8 +68,10 @@ class Entry:
 
 
 class Account:
-    def __init__(self, seed, topic, alone):
+    def __init__(self, seed, topic, alone, parts=1):
         self.seed, self.topic = seed, topic
+        #: Into how many parts the devices are divided, each with a node.
+        self.parts = parts
         self.clock_offset = time.time() - time.monotonic()
         #: The times of the ledger's first lines, by id.
         self.received = {}
@@ -80,13 +82,14 @@ class Account:
         self.entries, self.entries_by_device = [], collections.defaultdict(list)
         self.violations = []
         self.events = 0
-        self.accepted_times = []
+        #: For each part of the devices.
+        self.accepted_times = [[] for _ in range(parts)]
         self.errors = collections.Counter()
         #: Why connections of devices ended, other than by themselves.
         self.device_ends = collections.Counter()
         #: What runs now, for the counts of errors.
         self.phase = "start"
-        #: When nodes began to serve.
+        #: When nodes began to serve, with the part of the devices.
         self.takeovers = []
         #: Begin and end of times in which a node was frozen, and of those in which one lost the end of its ledger: from
         #: its kill or freeze until it stopped serving.
@@ -113,6 +116,15 @@ class Account:
     def error(self, what):
         self.errors[self.phase, what] += 1
 
+    def part(self, device):
+        """The part that a device is in: SplitMix64's last step over its id, in equal shares of all results."""
+        if self.parts == 1:
+            return 0
+        mixed = int(self.device_ids[device], 16)
+        mixed = (mixed ^ mixed >> 30) * 0xbf58_476d_1ce4_e5b9 % 2**64
+        mixed = (mixed ^ mixed >> 27) * 0x94d0_49bb_1331_11eb % 2**64
+        return (mixed ^ mixed >> 31) * self.parts >> 64
+
     # MARK: Providers
 
     def send(self, device, is_stored, has_id=True):
@@ -134,7 +146,7 @@ class Account:
             return
         entry.outcome, entry.answered, entry.answered_time = outcome, self.next_event(), time.monotonic()
         if outcome == "accepted":
-            self.accepted_times.append(entry.answered_time)
+            self.accepted_times[self.part(entry.device)].append(entry.answered_time)
         if outcome == "refused" and entry.seen:
             self.violate(f"{number} was refused and arrived: {entry}")
 
@@ -179,9 +191,11 @@ class Account:
 
     def is_on_one(self, connection, last):
         """Whether one node has served the connection since something came on it, as far as that is known. What it had
-        sent may have been under way for a moment."""
+        sent may have been under way for a moment. A node that begins to serve a part takes over the connections of
+        its edge, also those of devices of other parts."""
         return last is not None and last[0] == connection and not any(
-            begin > last[1] - UNDER_WAY for begin in self.interruptions)
+            begin > last[1] - UNDER_WAY
+            for begin in [*self.interruptions, *(began for _, began in self.takeovers)])
 
     def may_be_sent_again(self, entry):
         """Whether the node that serves, or the link to it, was lost while the notification was with another node that
@@ -199,7 +213,8 @@ class Account:
         """What must not be stored does not survive its node. A frozen one can still have it afterwards."""
         if any(entry.sent_time < end and begin < connected for begin, end in self.frozen):
             return
-        if any(entry.answered_time < began < connected for began in self.takeovers):
+        if any(part == self.part(entry.device) and entry.answered_time < began < connected
+               for part, began in self.takeovers):
             self.violate(f"{number} must not be stored, and arrived from another node: {entry}")
 
     def take(self, number):

@@ -154,7 +154,7 @@ class Jobs:
             answered = await asyncio.to_thread(self.ask, "GET", f"jobs/{id}")
             status, content = answered or (None, {})
             # A node that was frozen may not know it.
-            if status == 404 and len(self.cluster.in_state("serving")) == 1:
+            if status == 404 and len(self.cluster.in_state("serving")) == self.cluster.parts:
                 raise Violation(f"the job {job} was accepted as {id}, and there is none")
             if content.get("state") in ("done", "cancelled"):
                 return content["state"]

@@ -132,7 +132,8 @@ class Node:
         self.log = folder / f"{name}.log"
         #: Why it ended by itself.
         self.ends = []
-        #: When it began to serve, by the monotonic clock.
+        #: Which part of the devices it has, if it serves; and when it began to, by the monotonic clock, with the part.
+        self.part = None
         self.served = []
 
     def run(self, *arguments):
@@ -162,11 +163,13 @@ class Node:
         """Follows what the node says of itself."""
         for line in process.stdout:
             try:
-                event = json.loads(line).get("event")
+                said = json.loads(line)
             except ValueError:
                 continue
+            event = said.get("event")
             if event == "ready":
-                self.served.append(time.monotonic())
+                self.part = said["part"]
+                self.served.append((self.part, time.monotonic()))
             self.state = {"ready": "serving"}.get(event, event)
         code = process.wait()
         self.state = "stopped"
@@ -224,9 +227,9 @@ class Balancer:
 
 
 class Cluster:
-    def __init__(self, folder, programs, has_links):
+    def __init__(self, folder, programs, has_links, parts):
         """With links each node accepts clients, and the balancer sends some to all of them."""
-        self.folder, self.programs = folder, programs
+        self.folder, self.programs, self.parts = folder, programs, parts
         hosts = [f"127.0.0.{number}" for number in range(1, 5)]
         kinds = ["http2", "courier", "gateway", "gateway-confirm", "feedback"]
         self.ports = dict(zip(kinds, free_ports(len(kinds), hosts)))
@@ -242,7 +245,8 @@ class Cluster:
         first, *others = self.nodes
         first.run("init", "--name", "localhost", "--topic", TOPIC)
         prepare(first)
-        [made] = first.run("cluster", "init", "a", "--store", self.database.address, "--address", first.host)
+        [made] = first.run("cluster", "init", "a", "--store", self.database.address, "--address", first.host,
+                           "--parts", str(self.parts))
         code = made["code"]
         for node in others:
             node.run("cluster", "join", node.name, "--store", self.database.address, "--address", node.host,
@@ -259,12 +263,18 @@ class Cluster:
 
     @property
     def serving(self):
-        """The node that serves; waits until it is one."""
-        return until(lambda: nodes[0] if len(nodes := self.in_state("serving")) == 1 else None, "one node that serves")
+        """The node that has what exists once; waits until each part has its node."""
+        return self.serving_part(0)
+
+    def serving_part(self, part):
+        def found():
+            nodes = self.in_state("serving")
+            return next((node for node in nodes if node.part == part), None) if len(nodes) == self.parts else None
+        return until(found, f"a node that serves part {part}")
 
     def is_whole(self):
-        return (len(self.in_state("serving")) == 1 and len(self.in_state("standby")) == 2
-                and self.database.is_whole())
+        return (len(self.in_state("serving")) == self.parts
+                and len(self.in_state("standby")) == len(self.nodes) - self.parts and self.database.is_whole())
 
     def stop(self):
         for node in self.nodes:

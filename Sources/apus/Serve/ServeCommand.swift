@@ -1,5 +1,6 @@
 import ApusAdmin
 import ApusCommand
+import ApusCore
 import ApusDirectory
 import ApusEnrolment
 import ApusLog
@@ -152,6 +153,10 @@ struct ServeCommand {
       }
       members.append(.init(key: "admin", value: .strings(AdminServing.endpoints(service))))
       members.append(.init(key: "console", value: .strings(service.consoleURLs)))
+      if service.configuration.node != nil {
+        let part = Int64(service.configuration.share.part ?? 0)
+        members.append(.init(key: "part", value: .integer(part)))
+      }
       return Output.json(.object(JSONObject(members)))
     }
     var rows = NamedListener.all.map { listener in
