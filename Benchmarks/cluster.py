@@ -24,6 +24,7 @@ which in a cluster would be the database's work.
   nodes-1, -2, -3   a cluster of so many nodes, with providers and devices spread over all of them, compared with the
                     first; `-rate` is notifications a second. All nodes share processor 0, so these rows show what
                     nodes cost, and not what machines of their own would add.
+  divided-2, -3     the same, and each node serves one part of the devices.
 Each notification must be answered with 200 and acknowledged by one device, once. Nodes have one worker.
 
 Rows about changes: three nodes, 5,000 connected devices spread over them, and a provider at an edge that sends 500
@@ -130,6 +131,7 @@ SUITE = Suite(
         "local": "delivered at the node that serves of a cluster", "link": "delivered at an edge",
         "provider-at-edge": "from a provider at an edge to devices at the node that serves",
         "nodes-1": "providers and devices at the node of a cluster of one", "nodes-2": "of two", "nodes-3": "of three",
+        "divided-2": "of two that both serve", "divided-3": "of three that all serve",
         "join": "a node joins, with many devices connected", "drain": "the node that serves is drained"})
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from rows import Row
 
 LOCAL_GOAL, LINK_GOAL = 1.02, 2.0
 PATHS = ["local", "link", "provider-at-edge"]
-SIZES = {"nodes-1": 1, "nodes-2": 2, "nodes-3": 3}
+# The number of nodes, and of those that serve.
+SIZES = {"nodes-1": (1, 1), "nodes-2": (2, 1), "nodes-3": (3, 1), "divided-2": (2, 2), "divided-3": (3, 3)}
 # Of all providers together, of 100 streams each: with two or three nodes as many as with one.
 CONNECTIONS = 6
 
@@ -69,7 +70,7 @@ def measure_paths(bench):
 
 
 def measure_sizes(bench):
-    """Clusters of one, two and three nodes, with providers and devices at all of them."""
+    """Clusters of one, two and three nodes, of which one or all serve, with providers and devices at all of them."""
     options = bench.options
     wanted = [name for name in SIZES if name in options.rows or name == "nodes-1"]
     say(f"\n{', '.join(wanted)}: {options.slices} slices of {options.messages:,} notifications to {options.devices:,} "
@@ -77,12 +78,12 @@ def measure_sizes(bench):
     with database(bench) as server:
         paths = {}
         for name in wanted:
-            cluster = Cluster(options, bench.scratch / name, server, SIZES[name])
+            cluster = Cluster(options, bench.scratch / name, server, *SIZES[name])
             cluster.connect(options.devices)
             paths[name] = Path(cluster, cluster.nodes, cluster.nodes)
         compare(bench, paths)
         for path in paths.values():
-            path.group.until_serves(path.group.nodes[0].name, 5)
+            path.group.until_serve(5)
             path.group.stop()
     one = paths["nodes-1"]
     for name, path in paths.items():

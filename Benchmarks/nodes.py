@@ -28,11 +28,11 @@ class Node(ingest.Ingest):
         lines = output_of(self.apus, *arguments, "--data", self.data, "--json").splitlines()
         return [json.loads(line) for line in lines]
 
-    def found(self, store):
-        """Makes the service the first node of a cluster in this database."""
+    def found(self, store, parts=1):
+        """Makes the service the first node of a cluster in this database, whose devices are in so many parts."""
         self.provision()
         self.store = store
-        self.command("cluster", "init", self.name, "--store", store, "--single-database")
+        self.command("cluster", "init", self.name, "--store", store, "--single-database", "--parts", parts)
 
     def join(self, other):
         self.store, self.provider_token = other.store, other.provider_token
@@ -130,28 +130,36 @@ class Group:
 
 
 class Cluster(Group):
-    """Nodes over one PostgreSQL server. The first one serves at first, and the others are edges."""
+    """Nodes over one PostgreSQL server. The first ones serve at first, each one part of the devices, and the others are
+    edges."""
 
-    def __init__(self, options, folder, server, count):
+    def __init__(self, options, folder, server, count, parts=1):
         folder.mkdir()
-        self.options, self.folder = options, folder
+        self.options, self.folder, self.parts = options, folder, parts
         database = folder.name.replace("-", "_")
         server.sql(f"CREATE DATABASE {database}")
         super().__init__([Node(options, folder / "a")])
-        self.nodes[0].found(server.address(database))
+        self.nodes[0].found(server.address(database), parts)
         self.nodes[0].start()
-        self.until_serves("a")
         for name in "bcdef"[:count - 1]:
+            self.until_serve()
             self.nodes.append(self.add(name))
-        self.until_serves("a")
+        self.until_serve()
 
     def states(self):
         return {each["node"]: each["state"] for each in self.nodes[0].command("cluster", "nodes")}
 
+    def until_serve(self, seconds=30):
+        """Waits until the first nodes serve, and all others are edges."""
+        self.until_states({node.name for node in self.nodes[:self.parts]}, seconds)
+
     def until_serves(self, name, seconds=30):
         """Waits until this node serves, and all others are edges."""
+        self.until_states({name}, seconds)
+
+    def until_states(self, serving, seconds):
         deadline = time.monotonic() + seconds
-        wanted = {node.name: "serving" if node.name == name else "standby" for node in self.nodes}
+        wanted = {node.name: "serving" if node.name in serving else "standby" for node in self.nodes}
         while (found := self.states()) != wanted:
             check(time.monotonic() < deadline, f"the nodes are {found} instead of {wanted}")
             time.sleep(0.05)

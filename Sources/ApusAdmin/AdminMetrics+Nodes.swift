@@ -1,3 +1,4 @@
+import ApusCore
 import ApusModel
 
 // The nodes of a cluster, and the links between them.
@@ -10,15 +11,21 @@ extension AdminMetrics {
       writer.sample(["node": cluster.own], 1)
     }
     writer.family(
-      "apus_node_serving", .gauge, "Whether this node decides about the devices.")
-    writer.sample([:], view.decidingNode == nil ? 1 : 0)
+      "apus_node_serving", .gauge, "Whether this node decides about devices.")
+    writer.sample([:], view.service.share.isEmpty ? 0 : 1)
     writer.family("apus_node_draining", .gauge, "Whether an operator drains this node.")
     writer.sample([:], view.cluster?.isDraining == true ? 1 : 0)
     writer.family("apus_cluster_nodes", .gauge, "Nodes of the cluster, as this one sees them.")
-    let states = view.cluster?.all().map(\.shownState) ?? []
+    let nodes = view.cluster?.all() ?? []
     for state in ClusterNode.shownStates {
-      writer.sample(["state": state], states.count { $0 == state })
+      writer.sample(["state": state], nodes.count { $0.shownState == state })
     }
+    writer.family(
+      "apus_cluster_parts", .gauge, "Parts of the cluster's devices with a node, and without one.")
+    let served = Set(nodes.filter(\.isLive).compactMap(\.part)).count
+    let all = view.cluster == nil ? 0 : view.service.share.partCount
+    writer.sample(["state": "serving"], served)
+    writer.sample(["state": "vacant"], max(0, all - served))
   }
 
   mutating func writeLinks(_ links: [LinkFigures]) {

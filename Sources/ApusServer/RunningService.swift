@@ -23,6 +23,7 @@ struct RunningService: AdministeredService, GroupPushing {
   var notificationBytes: Int { workers.first?.context.shared.memory.usedBytes ?? 0 }
   var notificationByteLimit: Int { configuration.memoryMegabytes << 20 }
   var isEphemeral: Bool { configuration.isEphemeral }
+  var share: DeviceShare { configuration.share }
   var connectionFigures: ConnectionFigures { workers.first?.context.shared.gate.figures ?? .init() }
   var staleness: TrustStaleness? { loader.staleness }
 

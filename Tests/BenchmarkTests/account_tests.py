@@ -50,6 +50,36 @@ class AccountTests(unittest.TestCase):
         self.account.arrive(DEVICE, message, connection, self.now, is_taken)
         return [text.split(":")[0] for text in self.account.violations[before:]]
 
+    # MARK: Late
+
+    def test_what_is_not_to_be_stored_does_not_survive_its_node(self):
+        for outcome, is_lost, violations in [
+                ("accepted", True, ["0 must not be stored, and arrived from another node"]),
+                ("unknown", False, ["1 must not be stored, and arrived from another node"]),
+                # It waited at an edge.
+                ("unknown", True, [])]:
+            self.account.losses.clear()
+            number = self.send(is_stored=False)
+            self.answer(number, outcome)
+            if is_lost:
+                self.lose()
+            self.now += 1
+            self.account.takeovers.append((0, self.now))
+            self.assertEqual(self.arrive(number, number + 1), violations)
+
+    def test_a_device_knows_only_the_nodes_of_its_part(self):
+        self.account.parts, self.account.device_ids = 2, ["0" * 16] * DEVICE + ["4ebd62ea625c4677"]
+        self.account.accepted_times = [[], []]
+        self.assertEqual(self.account.part(DEVICE), 1)
+        number = self.send(is_stored=False)
+        self.answer(number)
+        self.account.takeovers.append((0, self.now))
+        self.assertEqual(self.arrive(number, 1), [])
+        self.now += 1
+        self.account.takeovers.append((1, self.now))
+        self.assertEqual(self.arrive(number, 1, connection=2), ["0 must not be stored, and arrived from another node"])
+        self.assertEqual([len(times) for times in self.account.accepted_times], [0, 1])
+
     # MARK: Twice
 
     def test_what_came_may_come_again_on_a_connection_that_another_node_may_have_gone_on_with(self):

@@ -19,6 +19,8 @@ import cluster_names
 UNACKNOWLEDGED_ENDS = 10
 # The flag of what a device may have under another message id.
 MAY_BE_REPEATED = 0x04
+# Seconds for which a push or a request waits at its node for another one, with a margin.
+LINK_WAIT = 6
 # Seconds for which what a node has sent may be under way when the node is lost.
 UNDER_WAY = 2
 # What a node does in these seconds before it is lost may be missing in the ledger, and in this one after it: it is lost
@@ -204,6 +206,13 @@ class Account:
             entry.sent_time < last and first < entry.answered_time
             for first, last in [*self.losses, *self.frozen, *self.cuts])
 
+    def may_come_late(self, sent):
+        """Whether what was sent, and not answered, may have waited at a node: for another one, or while it was frozen.
+        It may then be accepted after its sender has given up, and after what was sent later."""
+        return self.has_links and sent.outcome != "accepted" and any(
+            first < sent.sent_time + LINK_WAIT and sent.sent_time < last
+            for first, last in [*self.losses, *self.frozen, *self.cuts])
+
     def find(self, content, device):
         """The number of what a device got; None if nobody sent it."""
         number = number_in(content)
@@ -212,6 +221,8 @@ class Account:
     def check_life(self, number, entry, connected):
         """What must not be stored does not survive its node. A frozen one can still have it afterwards."""
         if any(entry.sent_time < end and begin < connected for begin, end in self.frozen):
+            return
+        if self.may_come_late(entry):
             return
         if any(part == self.part(entry.device) and entry.answered_time < began < connected
                for part, began in self.takeovers):

@@ -131,7 +131,8 @@ class Channels:
         if broadcast.id not in (None, id):
             faults.append(f"as {id}")
         newest, since = self.newest.get(place, (-1, None))
-        if number < self.taken[place] or number <= newest and self.account.is_on_one(connection, since):
+        is_older = number < self.taken[place] or number <= newest and self.account.is_on_one(connection, since)
+        if is_older and not self.account.may_come_late(broadcast):
             faults.append(f"after {newest}, and had taken {self.taken[place]}")
         if broadcast.seen[device] and not broadcast.is_stored:
             faults.append("again, and must not be stored")

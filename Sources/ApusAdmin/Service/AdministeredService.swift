@@ -17,6 +17,8 @@ package protocol AdministeredService: Sendable {
   /// Whether everything is kept in memory alone.
   var isEphemeral: Bool { get }
   var connectionFigures: ConnectionFigures { get }
+  /// The devices that it decides about.
+  var share: DeviceShare { get }
   /// Whether the trust data in force is older than the files; nil where it is not.
   var staleness: TrustStaleness? { get }
 

@@ -17,6 +17,7 @@ import Testing
 
 /// A service without workers, listeners and devices.
 struct IdleService: AdministeredService {
+  var share = DeviceShare.all
   let listeners: [OpenListener] = []
   let workerCount = 0
   let notificationBytes = 0

@@ -46,11 +46,12 @@ struct ForwardingTests {
     let bench = try AdminBench()
     var view = bench.api.view
     view.decidingNode = node
+    view.service = IdleService(share: try #require(DeviceShare(part: nil, of: 2)))
     view.cluster = ClusterNodes(own: "b", setDraining: { _, _ in }) {
       [
         ClusterNode(
           name: "a", address: "a.example", version: "1.2.3", state: .serving, isDraining: false,
-          silentMilliseconds: 400),
+          silentMilliseconds: 400, part: 0),
         ClusterNode(
           name: "b", address: "", version: "1.2.4", state: .standby, isDraining: false,
           silentMilliseconds: 9000),
@@ -100,13 +101,15 @@ struct ForwardingTests {
     let nodes = try bench.ask("GET", "/v1/nodes")
     #expect(
       nodes.text == #"{"nodes":[{"node":"a","state":"serving","draining":false,"version":"1.2.3","#
-        + #""address":"a.example","silent_ms":400,"asked":false},{"node":"b","state":"away","#
+        + #""address":"a.example","part":0,"silent_ms":400,"asked":false},{"node":"b","state":"away","#
         + #""draining":false,"version":"1.2.4","silent_ms":9000,"asked":true}]}"# + "\n")
     let metrics = try bench.ask("GET", "/metrics").text
     #expect(metrics.contains("\napus_node_info{node=\"b\"} 1\n"))
     #expect(metrics.contains("\napus_node_serving 0\n"))
     #expect(metrics.contains("\napus_cluster_nodes{state=\"serving\"} 1\n"))
     #expect(metrics.contains("\napus_cluster_nodes{state=\"away\"} 1\n"))
+    #expect(metrics.contains("\napus_cluster_parts{state=\"serving\"} 1\n"))
+    #expect(metrics.contains("\napus_cluster_parts{state=\"vacant\"} 1\n"))
     #expect(node.requests.isEmpty)
     #expect(try bench.ask("POST", "/v1/ledger/query", "{}").status == 201)
     #expect(try #require(node.requests.first).mayBeRepeated)
