@@ -136,6 +136,18 @@ class AccountTests(unittest.TestCase):
         self.assertEqual(self.arrive(5, 11, MAY_BE_REPEATED), [])
         self.assertEqual(self.arrive(5, 13), ["0 arrived as (13, 13) too, and is not marked"])
 
+    def test_a_job_sends_again_what_another_node_was_lost_with(self):
+        self.account = GroupAccount(1)
+        self.account.expect(5, [DEVICE])
+        [entry] = self.account.entries
+        states = ["Discarded - Replaced", "Delivered to Device"]
+        self.lose()
+        self.assertFalse(self.account.may_end_again(entry, states))
+        self.account.crosses_links = True
+        self.assertTrue(self.account.may_end_again(entry, states))
+        self.account.losses.clear()
+        self.assertFalse(self.account.may_end_again(entry, states))
+
     def test_what_is_sent_again_can_replace_what_came_between(self):
         again = self.send()
         self.arrive(again, 7)

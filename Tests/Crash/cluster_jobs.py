@@ -32,6 +32,8 @@ class GroupAccount(Account):
     def __init__(self, seed):
         super().__init__(seed, GROUP, 0)
         self.places = {}
+        #: Whether the node with the job is another one than that of the device may be.
+        self.crosses_links = False
 
     def expect(self, job, devices):
         for device in devices:
@@ -49,7 +51,10 @@ class GroupAccount(Account):
         return entry.last_seen
 
     def may_end_again(self, entry, states):
-        """What a lost node had only in its memory ends with that node, and the job repeats it."""
+        """What a lost node had only in its memory ends with that node, and the job repeats it. What the node of its
+        device has not decided about when that node or the link is lost, is sent again."""
+        if self.crosses_links and any(entry.sent_time < last for _, last in [*self.losses, *self.cuts]):
+            return True
         return states[:-1] == ["Discarded - Not Stored"] * (len(states) - 1) and len(states) <= 1 + len(self.losses)
 
 

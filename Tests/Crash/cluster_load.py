@@ -141,7 +141,8 @@ class Load:
         #: By topic: what comes to devices' own tokens.
         self.accounts = {one.topic: one for one in [account, self.jobs.account]}
         self.jobs.account.losses, self.jobs.account.frozen = account.losses, account.frozen
-        self.jobs.account.interruptions = account.interruptions
+        self.jobs.account.interruptions, self.jobs.account.takeovers = account.interruptions, account.takeovers
+        self.jobs.account.cuts, self.jobs.account.crosses_links = account.cuts, account.parts > 1
         self.devices = [Device(self, number, identity) for number, identity in enumerate(identities)]
         self.providers = [Provider(self) for _ in range(PROVIDERS)]
         self.relay = relay
