@@ -66,7 +66,8 @@ let package = Package(
     layer("ApusWire", ["ApusModel"]),
     // L1: decisions.
     layer("ApusCore", ["ApusModel", "ApusWire"]),
-    layer("ApusWalks", ["ApusModel", "ApusRandom", "ApusCore"]),
+    layer("ApusLease", ["ApusModel"]),
+    layer("ApusWalks", ["ApusModel", "ApusRandom", "ApusCore", "ApusLease"]),
     // L2: bytes in, bytes and events out; all but HTTP/2 over C.
     layer("ApusTLS", ["ApusModel", "COpenSSL", "CShims"]),
     layer("ApusHTTP2", ["ApusModel"]),
@@ -77,7 +78,8 @@ let package = Package(
     layer(
       "ApusStore",
       [
-        "ApusModel", "ApusWire", "ApusThread", "ApusEmbedded", "CRocksDB", "CEngineLog",
+        "ApusModel", "ApusWire", "ApusLease", "ApusThread", "ApusEmbedded", "CRocksDB",
+        "CEngineLog",
         "CPostgres",
       ], exclude: ["Postgres/postgresql.sql"]),
     layer("ApusWeb", ["ApusThread", "CMicroHTTPD", "CCurl"]),
@@ -211,6 +213,7 @@ let package = Package(
     tests("ApusModelTests", ["ApusModel"]),
     tests("ApusWireTests", ["ApusWire", "ApusModel", "ApusRandom", "CourierVectors"]),
     tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusRandom", "ApusWalks", "ApusWire"]),
+    tests("ApusLeaseTests", ["ApusLease", "ApusWalks"]),
     tests("ApusTLSTests", ["ApusTLS", "ApusModel", "ApusRandom", "COpenSSL", "CShims"]),
     tests(
       "ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusRandom", "ApusTesting", "CNGHTTP2"]),
@@ -305,8 +308,10 @@ let package = Package(
 // What needs neither I/O nor a C library, for `make check`.
 if Context.environment["APUS_PURE"] != nil {
   let pure: Set = [
-    "ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusWalks", "ApusCommand", "CourierVectors",
-    "ApusModelTests", "ApusWireTests", "ApusCoreTests", "ApusCommandTests", "TidyTests",
+    "ApusModel", "ApusRandom", "ApusWire", "ApusCore", "ApusLease", "ApusWalks", "ApusCommand",
+    "CourierVectors",
+    "ApusModelTests", "ApusWireTests", "ApusCoreTests", "ApusLeaseTests", "ApusCommandTests",
+    "TidyTests",
   ]
   package.targets.removeAll { !pure.contains($0.name) }
   package.products = []

@@ -55,7 +55,7 @@ package struct Cluster {
           "the cluster was begun with \(counted(member.parts, "part")): give --parts \(member.parts)"
         )
       }
-      if parts > 1, try directory.hasDevices() {
+      if parts > 1, earlier == nil, try directory.hasDevices() {
         throw DirectoryProblem(
           "the service has devices already, which cannot be divided any more: leave out --parts, or begin with a new "
             + "service")
@@ -142,7 +142,9 @@ package struct Cluster {
         $0.name == name.text && $0.state == .serving && $0.isLive
       }
       let successor = nodes.first {
-        $0.name != name.text && $0.state == .serving && $0.isLive && $0.part == node.part
+        $0.name != name.text && $0.state == .serving && $0.isLive
+          // One that drains already may have given its lease back.
+          && (node.part == nil || $0.part == node.part)
       }
       if !isServing, let successor { return successor.name }
       guard monotonicMilliseconds() < deadline else {

@@ -2,35 +2,18 @@
 extension Limits {
   /// Parts into which a cluster may divide its devices: so many nodes decide at the same time.
   public static let deviceParts = 64
-  /// Parts of all devices. Fixed: keys in the store begin with the number of one. With ten nodes, the shares of two
-  /// differ by a fifth.
-  public static let partitions = 1024
   /// Characters of a node's name: a label of a host name has as many (RFC 1035, section 2.3.4).
   public static let nodeNameLength = 63
 
-  /// Milliseconds without a renewal after which a lease has lapsed for other nodes, which may then fence its node. A
-  /// failover of the database and a short pause of a process take less.
+  /// Milliseconds for which a lease must stand still before another node takes it over. A failover of the database and
+  /// a short pause of a process take less.
   public static let leaseMilliseconds: UInt64 = 5000
   /// By how much earlier the node itself stops to decide. Covers clocks of different rates, and the time from a look
   /// at the clock to what follows from it.
   public static let leaseMarginMilliseconds: UInt64 = 500
-  /// Milliseconds from one renewal to the next: three may fail.
-  public static let leaseRenewalMilliseconds: UInt64 = 1000
-  /// Milliseconds after which a renewal without an answer is given up.
-  public static let leaseAnswerMilliseconds: UInt64 = 1500
-  /// Milliseconds between two looks at the leases of all nodes.
-  public static let leasePollMilliseconds: UInt64 = 250
   /// Milliseconds between two looks, beyond which the time between them does not count as observed: a node that was
   /// paused, or had no database, must not fence all others first.
   public static let leasePollGapMilliseconds: UInt64 = 500
-
-  /// Milliseconds before a step that failed is tried again.
-  public static let clusterRetryMilliseconds: UInt64 = 250
-  /// Milliseconds for which a fence waits for its locks before the connections that hold them are terminated, and
-  /// between two such orders. A group of writes takes less.
-  public static let fencePatienceMilliseconds: UInt64 = 50
-  /// Partitions that a node hands over at a time: during its hand-over, nothing is decided about a partition.
-  public static let handOversAtOnce = 16
 
   /// Milliseconds for which a notification waits for the node of its device, before its provider gets a 503: as long as
   /// a lease takes to lapse.

@@ -41,7 +41,7 @@ struct Sim {
     var walks = 0
     for seed in arguments.seeds {
       if let fault = ShardWalk(seed: seed, steps: stepsOfWalk).fault
-        ?? ClusterWalk(seed: seed, rounds: 1).fault
+        ?? LeaseWalk(seed: seed, rounds: 1).fault
       {
         print("broken: \(fault)\nrepeat: apus-sim --walks --seed \(seed)")
         return false

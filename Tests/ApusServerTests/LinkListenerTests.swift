@@ -24,7 +24,7 @@ struct LinkListenerTests {
     nodes = try NodesByHand(service)
   }
 
-  private func end(_ identity: TLSIdentity?, applicationProtocol: String = "apus-link/1") -> String
+  private func end(_ identity: TLSIdentity?, applicationProtocol: String = "apus-link/2") -> String
   {
     do {
       let client = try nodes.connect(identity, applicationProtocol: applicationProtocol)

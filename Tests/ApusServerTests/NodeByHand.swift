@@ -22,7 +22,7 @@ final class NodeByHand: @unchecked Sendable {
     answer: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] }
   ) throws {
     let context = try TLSContext(
-      server: TLSServerConfiguration(identity: identity, applicationProtocols: ["apus-link/1"]))
+      server: TLSServerConfiguration(identity: identity, applicationProtocols: ["apus-link/2"]))
     let (loop, links) = (loop, links)
     listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) { descriptor, _ in
       guard let socket = try? Socket(adopting: descriptor, loop: loop),

@@ -42,7 +42,8 @@ enum LayerRule {
     "ApusWire": Layer(own: ["ApusModel"]),
     // Decisions.
     "ApusCore": Layer(own: ["ApusModel", "ApusWire"]),
-    "ApusWalks": Layer(own: ["ApusModel", "ApusRandom", "ApusCore"]),
+    "ApusLease": Layer(own: ["ApusModel"]),
+    "ApusWalks": Layer(own: ["ApusModel", "ApusRandom", "ApusCore", "ApusLease"]),
     // Bytes in, bytes and events out; all but HTTP/2 over C.
     "ApusTLS": Layer(
       own: ["ApusModel", "COpenSSL", "CShims"], system: portable, mayBeUnsafe: true),
@@ -54,8 +55,8 @@ enum LayerRule {
     "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
     "ApusStore": Layer(
       own: [
-        "ApusModel", "ApusWire", "ApusThread", "ApusEmbedded", "CRocksDB", "CEngineLog",
-        "CPostgres",
+        "ApusModel", "ApusWire", "ApusLease", "ApusThread", "ApusEmbedded", "CRocksDB",
+        "CEngineLog", "CPostgres",
       ], system: effects, mayBeUnsafe: true),
     "ApusWeb": Layer(
       own: ["ApusThread", "CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),

@@ -10,14 +10,13 @@ package final class OtherParts: Sendable {
     var rows: DividedStore?
     var counters: [TopicCounters] = []
     var rejections: [Reason: UInt64] = [:]
-    var reports: [PartReport]
   }
 
   private let share: DeviceShare
   /// The node of part 1, and so on.
   private let nodes: [any DecidingNode]
   private let open: @Sendable () throws(StoreError) -> DividedStore
-  private let state: Mutex<State>
+  private let state = Mutex(State())
 
   /// - Parameters:
   ///   - nodes: How the node of each other part is asked, in their order.
@@ -27,7 +26,6 @@ package final class OtherParts: Sendable {
     open: @escaping @Sendable () throws(StoreError) -> DividedStore
   ) {
     (self.share, self.nodes, self.open) = (share, nodes, open)
-    state = Mutex(State(reports: nodes.map { _ in PartReport() }))
   }
 
   /// The rows of all parts.
@@ -64,18 +62,14 @@ package final class OtherParts: Sendable {
     return sum
   }
 
-  /// What each node says. What it said last if it does not answer.
+  /// What each node says; nothing but the problem of one that does not answer.
   func reports() -> [PartReport] {
     let answers = nodes.answers(to: nodes.map { _ in .report })
-    return state.withLock { state in
-      for (part, answer) in answers.enumerated() {
-        guard let report = answer.flatMap({ PartReport($0) }) else {
-          state.reports[part].problem = "part \(part + 1) of the devices: its node is not reached"
-          continue
-        }
-        state.reports[part] = report
-      }
-      return state.reports
+    return answers.enumerated().map { place, answer in
+      var report =
+        answer.flatMap { PartReport($0) } ?? PartReport(problem: "its node is not reached")
+      report.problem = report.problem.map { "part \(place + 1) of the devices: \($0)" }
+      return report
     }
   }
 

@@ -16,28 +16,3 @@ package struct NodeName: Sendable, Hashable {
 extension NodeName: Comparable {
   package static func < (left: NodeName, right: NodeName) -> Bool { left.text < right.text }
 }
-
-/// One start of a node. Each start takes a greater number than all before it, and the statement that takes the lease
-/// compares: one that is delayed must not bring an earlier incarnation back.
-package struct Incarnation: Sendable, Hashable {
-  package let rawValue: UInt64
-
-  package init(_ rawValue: UInt64) { self.rawValue = rawValue }
-}
-
-extension Incarnation: Comparable {
-  package static func < (left: Incarnation, right: Incarnation) -> Bool {
-    left.rawValue < right.rawValue
-  }
-}
-
-/// A node as it was started once: what holds a lease, owns partitions and can be fenced.
-package struct NodeIncarnation: Sendable, Hashable {
-  package let node: NodeName
-  package let incarnation: Incarnation
-
-  package init(node: NodeName, incarnation: Incarnation) {
-    self.node = node
-    self.incarnation = incarnation
-  }
-}

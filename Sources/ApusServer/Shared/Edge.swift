@@ -38,7 +38,7 @@ package final class LinkTarget: Sendable {
   }
 
   /// Its number grows when nodes of one version would misunderstand those of the other.
-  package static let applicationProtocol = "apus-link/1"
+  package static let applicationProtocol = "apus-link/2"
 
   /// The session to resume.
   var session: TLSSession? {

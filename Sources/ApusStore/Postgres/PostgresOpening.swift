@@ -1,3 +1,4 @@
+import ApusLease
 import ApusModel
 import ApusThread
 
@@ -66,8 +67,11 @@ struct PostgresOpening {
     let main = try Candidate(address, options, 0)
     var candidates = parts.contains(0) ? [main] : []
     for part in parts where part > 0 { candidates.append(try Candidate(address, options, part)) }
+    var search = LeaseSearch(
+      node: options.node, standsBy: options.standby != nil, count: candidates.count,
+      options.leaseRules)
     while true {
-      let (place, seen) = try waitForLease(&candidates)
+      let (place, seen) = try waitForLease(main, candidates, &search)
       // Nil if its holder has renewed it since, or another process took it.
       if let tenure = try candidates[place].takeOver(seen, databaseID: main.databaseID) {
         return tenure
@@ -75,31 +79,32 @@ struct PostgresOpening {
     }
   }
 
-  /// Returns once no living process has one of the leases: it was released, its process has no connection any more, or
-  /// its counter stood still. A standby waits for that; others are refused.
+  /// Returns once one of the leases may be taken: it was released, its process has no connection any more, or its
+  /// counter stood still. A standby waits for that; others are refused.
   private func waitForLease(
-    _ candidates: inout [Candidate]
-  ) throws(StoreError) -> (place: Int, seen: PostgresLease?) {
+    _ main: Candidate, _ candidates: [Candidate], _ search: inout LeaseSearch
+  ) throws(StoreError) -> (place: Int, seen: Lease?) {
     while true {
-      var free: (place: Int, seen: PostgresLease?)?
-      var (hasNews, mayRunTwice) = (false, false)
-      for place in candidates.indices {
-        switch try candidates[place].look() {
-        case .free(let seen):
-          // After a crash a node goes on with the part that it had.
-          if free == nil || seen?.holder == options.node { free = (place, seen) }
-        case .held: hasNews = true
-        case .unknown(let holder): mayRunTwice = mayRunTwice || holder == options.node
+      let leases = try main.leases()
+      for (place, candidate) in candidates.enumerated() {
+        let seen = leases[candidate.leaseName]
+        if search.see(seen, at: place, nowMilliseconds: monotonicMilliseconds()),
+          try candidate.isGone(seen)
+        {
+          search.isGone(at: place)
         }
       }
-      let holders = candidates.compactMap(\.holder)
-      if hasNews, holders.count == candidates.count {
-        options.standby?.onHolder(Set(holders).sorted().joined(separator: ", "))
-      }
-      switch options.standby?.permission() ?? .takeOver {
-      case .takeOver: if let free, !mayRunTwice { return free }
-      case .wait: break
-      case .giveUp: throw .closed
+      let permission = options.standby?.permission() ?? .takeOver
+      if permission == .giveUp { throw .closed }
+      switch search.decide(mayTake: permission == .takeOver) {
+      case .take(let place, let seen): return (place, seen)
+      case .refused(let name):
+        throw .inUse(
+          place: address.description, detail: "a process called \(name) renews its lease")
+      case .wait(let holders):
+        if !holders.isEmpty {
+          options.standby?.onHolder(Set(holders).sorted().joined(separator: ", "))
+        }
       }
       pause(milliseconds: Self.pollMilliseconds)
     }
@@ -108,21 +113,10 @@ struct PostgresOpening {
 
 /// The lease of one part of the devices, while a process waits for it.
 private struct Candidate {
-  enum Finding {
-    case free(PostgresLease?)
-    /// Its holder was found alive.
-    case held
-    /// It is not known whether its holder lives.
-    case unknown(String?)
-  }
-
   private let options: PostgresOptions
   private let tables: PostgresTables
   private let connection: PostgresConnection
-  private var vigil: LeaseVigil
   let databaseID: [UInt8]
-  /// The node that was last found alive with the lease.
-  private(set) var holder: String?
 
   init(
     _ address: PostgresAddress, _ options: PostgresOptions, _ part: Int
@@ -137,7 +131,6 @@ private struct Candidate {
     connection = opened
     try tables.requireSafe(opened, allowsSingleServer: options.allowsSingleServer)
     databaseID = try tables.prepare(opened)
-    vigil = LeaseVigil(stillMilliseconds: options.leaseMilliseconds)
   }
 
   private static func connect(
@@ -173,50 +166,29 @@ private struct Candidate {
 
   // MARK: Taking over
 
-  private var leaseName: String { PostgresStatements.schema(options.part) }
+  var leaseName: String { PostgresStatements.schema(options.part) }
 
-  private func lease(_ connection: PostgresConnection) throws(PostgresFault) -> PostgresLease? {
-    try connection.ask(
-      .lease, PostgresValues(.text(leaseName)),
-      withinMilliseconds: PostgresOpening.statementMilliseconds
-    ) { rows in
-      rows.count == 0
-        ? nil
-        : PostgresLease(
-          incarnation: rows.integer(0, 0), counter: rows.integer(0, 1),
-          isReleased: rows.integer(0, 2) != 0, holder: rows.text(0, 3))
+  /// All leases as they are now, by name. For the candidate of part 0.
+  func leases() throws(StoreError) -> [String: Lease] {
+    try tables.attempt { () throws(PostgresFault) in
+      try connection.ask(
+        .leases, withinMilliseconds: PostgresOpening.statementMilliseconds
+      ) { rows in
+        var found: [String: Lease] = [:]
+        for row in 0..<rows.count {
+          found[rows.text(row, 0)] = Lease(
+            incarnation: rows.integer(row, 1), counter: rows.integer(row, 2),
+            isReleased: rows.integer(row, 3) != 0, holder: rows.text(row, 4))
+        }
+        return found
+      }
     }
   }
 
-  /// Looks at the lease once more.
-  mutating func look() throws(StoreError) -> Finding {
-    let seen = try tables.attempt { () throws(PostgresFault) in try lease(connection) }
-    let finding = vigil.see(seen, nowMilliseconds: monotonicMilliseconds())
-    if finding == .alive { try acceptHolder(seen) }
-    if finding == .free { return .free(seen) }
-    if try isGone(seen) { return .free(seen) }
-    return finding == .alive ? .held : .unknown(seen?.holder)
-  }
-
-  /// What a living holder means.
-  private mutating func acceptHolder(_ lease: PostgresLease?) throws(StoreError) {
-    let name = lease?.holder ?? options.node
-    guard options.standby != nil, name != options.node else {
-      throw .inUse(
-        place: tables.address.description, detail: "a process called \(name) renews its lease")
-    }
-    holder = name
-    vigil.restart()
-  }
-
-  /// Whether the lease's process has no connection. That of another node may be about to connect again.
-  private func isGone(_ lease: PostgresLease?) throws(StoreError) -> Bool {
-    let holder = lease?.holder ?? options.node
-    guard
-      holder == options.node || vigil.observedMilliseconds >= options.absenceMilliseconds
-    else { return false }
+  /// Whether the lease's process has no connection.
+  func isGone(_ lease: Lease?) throws(StoreError) -> Bool {
     let name = PostgresTenure.connectionName(
-      holder, options.part, lease?.incarnation ?? 0)
+      lease?.holder ?? options.node, options.part, lease?.incarnation ?? 0)
     return try tables.attempt { () throws(PostgresFault) in
       try connection.ask(
         .connections, PostgresValues(.text(name)),
@@ -227,7 +199,7 @@ private struct Candidate {
 
   /// Takes lease and lane, or returns nil if the lease is not as it was seen.
   func takeOver(
-    _ seen: PostgresLease?, databaseID: [UInt8]
+    _ seen: Lease?, databaseID: [UInt8]
   ) throws(StoreError) -> PostgresTenure? {
     let asked = bootMilliseconds()
     let incarnation = try tables.attempt { () throws(PostgresFault) in try take(seen) }
@@ -238,7 +210,7 @@ private struct Candidate {
       databaseID: databaseID)
   }
 
-  private func take(_ seen: PostgresLease?) throws(PostgresFault) -> Int64? {
+  private func take(_ seen: Lease?) throws(PostgresFault) -> Int64? {
     let limit = PostgresOpening.statementMilliseconds
     let before = seen?.incarnation ?? 0
     let incarnation = try connection.ask(.incarnation, withinMilliseconds: limit) {

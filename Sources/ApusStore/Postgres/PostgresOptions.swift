@@ -1,3 +1,4 @@
+import ApusLease
 package import ApusModel
 
 /// How a store in PostgreSQL behaves.
@@ -33,7 +34,7 @@ package struct PostgresOptions: Sendable {
   /// Milliseconds between two renewals of the lease.
   package var renewMilliseconds: Int64 = 1000
   /// Milliseconds for which the lease of another process must stand still before it is taken over.
-  package var leaseMilliseconds: Int64 = 5000
+  package var leaseMilliseconds = Int64(Limits.leaseMilliseconds)
   /// Milliseconds for which a standby sees no connection and no renewal of another node before it takes over: longer
   /// than that node takes to connect again after the database failed over.
   package var absenceMilliseconds: Int64 = 2500
@@ -54,10 +55,8 @@ package struct PostgresOptions: Sendable {
 
   package init() {}
 
-  /// Milliseconds after a renewal was sent for which no other process takes over, less a margin.
-  var validMilliseconds: UInt64 {
-    let patience = min(leaseMilliseconds, absenceMilliseconds)
-    return UInt64(max(0, patience - Int64(Limits.leaseMarginMilliseconds)))
+  var leaseRules: LeaseRules {
+    LeaseRules(stillMilliseconds: leaseMilliseconds, absenceMilliseconds: absenceMilliseconds)
   }
 }
 

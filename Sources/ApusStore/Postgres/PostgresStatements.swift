@@ -31,7 +31,7 @@ package struct PostgresStatements: Sendable {
   enum Statement: String, Sendable {
     case server, service, connections, lease, incarnation, claim, renew, release, lane
     case disconnect, session, moved, holder, fence, put, delete, get, scan, mailboxes, expired
-    case nodes, directory, invitation, era, holders
+    case nodes, directory, invitation, era, holders, leases
     case eraRaise = "era-raise"
     case nodeAdd = "node-add"
     case nodeRemove = "node-remove"

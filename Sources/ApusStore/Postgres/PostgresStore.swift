@@ -1,3 +1,4 @@
+import ApusLease
 package import ApusModel
 import ApusThread
 import Synchronization
@@ -139,7 +140,8 @@ private final class PostgresCore: @unchecked Sendable {
       maximumPendingBytes: options.maximumPendingBytes, mergeBytes: options.mergeBytes)
     writer = PostgresWriter(address, tenure, options)
     lease = StoreLease(
-      takenAtMilliseconds: tenure.takenMilliseconds, validMilliseconds: options.validMilliseconds)
+      takenAtMilliseconds: tenure.takenMilliseconds,
+      validMilliseconds: options.leaseRules.validMilliseconds)
     let keeper = PostgresKeeper(address, tenure, options, lease)
     self.keeper = keeper
     written = WrittenGroup(tenure.progress.group)

@@ -139,6 +139,9 @@ SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting(
 --@ lease
 SELECT incarnation, counter, released, holder FROM apus.lease WHERE node = $1::text;
 
+--@ leases
+SELECT node, incarnation, counter, released, holder FROM apus.lease;
+
 --@ connections
 -- How many connections a process has. Their names begin with that of the process.
 SELECT count(*) FROM pg_stat_activity

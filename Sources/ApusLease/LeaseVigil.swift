@@ -1,21 +1,12 @@
 import ApusModel
 
-/// The row of a lease.
-struct PostgresLease: Sendable, Equatable {
-  var incarnation: Int64
-  var counter: Int64
-  var isReleased: Bool
-  /// The name of its node.
-  var holder = "apus"
-}
-
 /// Decides whether the holder of a lease lives, from looking at its row now and then, by one's own clock: after a
 /// failover the database's is another one.
 ///
 /// Only observed time counts, between looks that are at most `Limits.leasePollGapMilliseconds` apart: while the
 /// database did not answer, or this process was stopped, the holder may have been kept from renewing as well.
-struct LeaseVigil: Sendable {
-  enum Finding: Sendable, Equatable {
+package struct LeaseVigil: Sendable {
+  package enum Finding: Sendable, Equatable {
     case free
     case alive
     case unknown
@@ -23,18 +14,18 @@ struct LeaseVigil: Sendable {
 
   /// For so long the counter of a process that is gone must stand still.
   private let stillMilliseconds: Int64
-  private var last: PostgresLease?
+  private var last: Lease?
   private var lookedMilliseconds: Int64?
   private var changes = 0
   /// For how long the lease was seen as it is.
-  private(set) var observedMilliseconds: Int64 = 0
+  package private(set) var observedMilliseconds: Int64 = 0
 
   /// A killed process can leave a renewal that waits for a standby and takes effect later, on each of two connections.
   private static let changesOfDead = 2
 
-  init(stillMilliseconds: Int64) { self.stillMilliseconds = stillMilliseconds }
+  package init(stillMilliseconds: Int64) { self.stillMilliseconds = stillMilliseconds }
 
-  mutating func see(_ lease: PostgresLease?, nowMilliseconds now: Int64) -> Finding {
+  package mutating func see(_ lease: Lease?, nowMilliseconds now: Int64) -> Finding {
     let elapsed = lookedMilliseconds.map { now - $0 } ?? 0
     lookedMilliseconds = now
     guard let lease, !lease.isReleased else { return .free }
@@ -48,5 +39,5 @@ struct LeaseVigil: Sendable {
   }
 
   /// Counts changes anew: the holder was found alive, and may die later.
-  mutating func restart() { changes = 0 }
+  package mutating func restart() { changes = 0 }
 }

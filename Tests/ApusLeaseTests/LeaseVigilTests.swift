@@ -1,13 +1,12 @@
+import ApusLease
 import Testing
-
-@testable import ApusStore
 
 @Suite("Whether the holder of a lease lives")
 struct LeaseVigilTests {
   private func lease(_ counter: Int64, incarnation: Int64 = 1, released: Bool = false)
-    -> PostgresLease
+    -> Lease
   {
-    PostgresLease(incarnation: incarnation, counter: counter, isReleased: released)
+    Lease(incarnation: incarnation, counter: counter, isReleased: released)
   }
 
   @Test("No lease and a released one are free at once")
@@ -19,7 +18,7 @@ struct LeaseVigilTests {
 
   /// Looks four times a second, from `start` to `end`, and returns the last finding.
   private func watch(
-    _ vigil: inout LeaseVigil, _ lease: PostgresLease, _ start: Int64, _ end: Int64
+    _ vigil: inout LeaseVigil, _ lease: Lease, _ start: Int64, _ end: Int64
   ) -> LeaseVigil.Finding {
     var finding = LeaseVigil.Finding.unknown
     for now in stride(from: start, through: end, by: 250) {

@@ -1,0 +1,202 @@
+import ApusLease
+import ApusModel
+import ApusRandom
+
+/// A process of a node: it searches for a lease, takes over, and serves until another one has.
+///
+/// Times are those of its own clock.
+struct LeaseProcess {
+  enum Purpose {
+    /// One step after the other, until it serves.
+    case opening
+    case renewal(sentMilliseconds: UInt64)
+    case write
+  }
+
+  private enum Stage {
+    case pausing(untilMilliseconds: UInt64)
+    case looking(Int)
+    case counting(Int)
+    case claiming(Int, sinceMilliseconds: UInt64)
+    case fencing
+    case terminating
+    case reading
+    case serving
+    case ended
+  }
+
+  let client: LeaseClient
+  private let partCount: Int
+  private let canary: LeaseCanary?
+  private var random: SeededRandom
+  private var search: LeaseSearch
+  private var stage: Stage
+  private var seen: Lease?
+  private(set) var part = 0
+  private var incarnation: Int64 = 0
+  private var validUntilMilliseconds: UInt64 = 0
+  private var isRenewing = false
+  private var isWriting = false
+  private var renewalMilliseconds: UInt64 = 0
+  private var writeMilliseconds: UInt64 = 0
+  /// What it asks of the database.
+  var outbox: [(statement: LeaseStatement, purpose: Purpose)] = []
+
+  static let rules = LeaseRules(
+    stillMilliseconds: Int64(Limits.leaseMilliseconds), absenceMilliseconds: 2500)
+  private static let pollMilliseconds: UInt64 = 250
+  private static let renewMilliseconds: UInt64 = 1000
+  private static let retryMilliseconds: UInt64 = 100
+
+  init(
+    _ client: LeaseClient, parts: Int, canary: LeaseCanary?, random: SeededRandom,
+    nowMilliseconds: UInt64
+  ) {
+    self.client = client
+    partCount = parts
+    self.canary = canary
+    self.random = random
+    search = Self.search(client, parts, canary)
+    stage = .pausing(untilMilliseconds: nowMilliseconds)
+  }
+
+  private static func search(
+    _ client: LeaseClient, _ parts: Int, _ canary: LeaseCanary?
+  ) -> LeaseSearch {
+    LeaseSearch(
+      node: canary == .forgetsItsName ? "nobody" : client.node, standsBy: true, count: parts, rules)
+  }
+
+  var isServing: Bool { if case .serving = stage { true } else { false } }
+  var hasEnded: Bool { if case .ended = stage { true } else { false } }
+
+  /// Whether it answers by what it remembers of its part.
+  func mayDecide(nowMilliseconds: UInt64) -> Bool {
+    guard case .serving = stage else { return false }
+    return canary == .ignoresLapse || nowMilliseconds < validUntilMilliseconds
+  }
+
+  /// Its turn.
+  mutating func drive(nowMilliseconds now: UInt64) {
+    switch stage {
+    case .pausing(let until) where now >= until:
+      if canary == .forgetsLooks { search = Self.search(client, partCount, canary) }
+      look(0)
+    case .serving:
+      if !isRenewing, now >= renewalMilliseconds {
+        isRenewing = true
+        outbox.append((.renew(part: part, incarnation), .renewal(sentMilliseconds: now)))
+      }
+      if !isWriting, now >= writeMilliseconds {
+        isWriting = true
+        outbox.append((.write(part: part, incarnation), .write))
+      }
+    default: break
+    }
+  }
+
+  /// An operator drains the node.
+  mutating func drain() {
+    guard case .serving = stage else { return }
+    outbox.append((.release(part: part, incarnation), .opening))
+    stage = .ended
+  }
+
+  mutating func take(_ answer: LeaseAnswer, _ purpose: Purpose, nowMilliseconds now: UInt64) {
+    switch purpose {
+    case .opening: advance(answer, now)
+    case .renewal(let sent): renewed(answer, sent, now)
+    case .write:
+      isWriting = false
+      writeMilliseconds = now + random.between(20, 200)
+      if case .refused = answer { stage = .ended }
+    }
+  }
+
+  private mutating func renewed(_ answer: LeaseAnswer, _ sent: UInt64, _ now: UInt64) {
+    isRenewing = false
+    renewalMilliseconds = now + Self.retryMilliseconds
+    switch answer {
+    case .done:
+      let begin = canary == .countsFromConfirmation ? now : sent
+      validUntilMilliseconds = begin + Self.rules.validMilliseconds
+      renewalMilliseconds = sent + Self.renewMilliseconds
+    case .refused: stage = .ended
+    default: break
+    }
+  }
+
+  // MARK: Taking over
+
+  private mutating func ask(_ statement: LeaseStatement) { outbox.append((statement, .opening)) }
+
+  private mutating func look(_ place: Int) {
+    stage = .looking(place)
+    ask(.look(part: place))
+  }
+
+  private mutating func advance(_ answer: LeaseAnswer, _ now: UInt64) {
+    switch (stage, answer) {
+    case (.ended, _), (.serving, _): break
+    case (.looking(let place), .lease(let lease)):
+      seen = lease
+      if search.see(lease, at: place, nowMilliseconds: Int64(now)), let lease {
+        stage = .counting(place)
+        return ask(.count(part: place, lease))
+      }
+      next(place, now)
+    case (.counting(let place), .count(let count)):
+      if count == 0 { search.isGone(at: place) }
+      next(place, now)
+    case (.claiming(let place, let since), .claimed(let claimed)):
+      guard let claimed else { return pause(now + Self.pollMilliseconds) }
+      (part, incarnation) = (place, claimed)
+      validUntilMilliseconds = since + Self.rules.validMilliseconds
+      if canary == .readsBeforeFence { return read() }
+      fence()
+    case (.fencing, .blocked):
+      stage = .terminating
+      ask(.terminate(part: part, seen))
+    case (.terminating, .done): fence()
+    case (.fencing, .done):
+      if canary == .readsBeforeFence { return serve(now) }
+      read()
+    case (.reading, .done):
+      if canary == .readsBeforeFence { return fence() }
+      serve(now)
+    default:
+      // It begins anew, and knows nothing any more of what it saw.
+      search = Self.search(client, partCount, canary)
+      pause(now + Self.retryMilliseconds)
+    }
+  }
+
+  private mutating func pause(_ until: UInt64) { stage = .pausing(untilMilliseconds: until) }
+
+  private mutating func next(_ place: Int, _ now: UInt64) {
+    guard place + 1 == partCount else { return look(place + 1) }
+    switch search.decide(mayTake: true) {
+    case .take(let place, let seen):
+      self.seen = seen
+      stage = .claiming(place, sinceMilliseconds: now)
+      ask(.claim(part: place, seen: seen))
+    case .wait, .refused: pause(now + Self.pollMilliseconds)
+    }
+  }
+
+  private mutating func fence() {
+    stage = .fencing
+    ask(.lane(part: part, incarnation))
+  }
+
+  private mutating func read() {
+    stage = .reading
+    ask(.read(part: part, incarnation))
+  }
+
+  private mutating func serve(_ now: UInt64) {
+    stage = .serving
+    renewalMilliseconds = now
+    writeMilliseconds = now
+  }
+}
