@@ -230,6 +230,19 @@ struct PostgresStoreTests {
     #expect(await commit(second) { $0.put(.meta, [1], [2]) } == nil)
   }
 
+  @Test("So is one of a process before the last, which took the lease and never got the lane")
+  func frozenBeforeTheLast() async throws {
+    let first = try openAndStop()
+    defer { first.close() }
+    let frozen = try PostgresServer.shared.holdOpen(
+      "BEGIN; UPDATE apus.lane SET n = n + 1;", in: scratch.databaseName, as: "apus/apus/1/0")
+    defer { frozen.end() }
+    try sql("UPDATE apus.service SET incarnations = 7; UPDATE apus.lease SET incarnation = 7")
+    let third = try open { $0.leaseMilliseconds = 300 }
+    defer { third.close() }
+    #expect(await commit(third) { $0.put(.meta, [1], [2]) } == nil)
+  }
+
   // MARK: Faults
 
   private func cutWriter() throws {

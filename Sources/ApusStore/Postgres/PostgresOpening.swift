@@ -235,10 +235,15 @@ private struct Candidate {
         $0.count
       }
     } catch .deadline {
-      // A process that was stopped in the middle of a transaction keeps its locks for as long as it is connected.
-      let name = PostgresTenure.connectionName(
-        seen?.holder ?? options.node, options.part, before)
-      _ = try connection.ask(.disconnect, PostgresValues(.text(name)), withinMilliseconds: limit) {
+      // A process that was stopped in the middle of a transaction keeps its locks for as long as it is connected. It
+      // has the lane, and need not be the last one that had the lease.
+      let holder = try connection.ask(
+        .holder, PostgresValues(.shortInteger(PostgresOpening.lane)), withinMilliseconds: limit
+      ) { rows in
+        PostgresTenure.connectionName(rows.text(0, 0), options.part, rows.integer(0, 1))
+      }
+      _ = try connection.ask(.disconnect, PostgresValues(.text(holder)), withinMilliseconds: limit)
+      {
         $0.count
       }
       _ = try connection.ask(.lane, lane, withinMilliseconds: limit) { $0.count }

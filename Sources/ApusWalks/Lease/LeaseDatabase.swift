@@ -7,8 +7,8 @@ enum LeaseStatement {
   case count(part: Int, Lease)
   case claim(part: Int, seen: Lease?)
   case lane(part: Int, Int64)
-  /// Ends the connections of the process with this lease.
-  case terminate(part: Int, Lease?)
+  /// Ends the connections of the process that has the lane.
+  case terminate(part: Int)
   case read(part: Int, Int64)
   case renew(part: Int, Int64)
   case write(part: Int, Int64)
@@ -72,10 +72,9 @@ struct LeaseDatabase {
       parts[part].lane = incarnation
       laws.counts.takeOvers += 1
       return .done
-    case .terminate(let part, let lease):
+    case .terminate(let part):
       laws.counts.terminations += 1
-      for (other, incarnation) in parts[part].clients
-      where other.node == lease?.holder && incarnation == lease?.incarnation {
+      for (other, incarnation) in parts[part].clients where incarnation == parts[part].lane {
         disconnect(other)
       }
       return .done

@@ -31,7 +31,6 @@ struct LeaseProcess {
   private var random: SeededRandom
   private var search: LeaseSearch
   private var stage: Stage
-  private var seen: Lease?
   private(set) var part = 0
   private var incarnation: Int64 = 0
   private var validUntilMilliseconds: UInt64 = 0
@@ -139,7 +138,6 @@ struct LeaseProcess {
     switch (stage, answer) {
     case (.ended, _), (.serving, _): break
     case (.looking(let place), .lease(let lease)):
-      seen = lease
       if search.see(lease, at: place, nowMilliseconds: Int64(now)), let lease {
         stage = .counting(place)
         return ask(.count(part: place, lease))
@@ -156,7 +154,7 @@ struct LeaseProcess {
       fence()
     case (.fencing, .blocked):
       stage = .terminating
-      ask(.terminate(part: part, seen))
+      ask(.terminate(part: part))
     case (.terminating, .done): fence()
     case (.fencing, .done):
       if canary == .readsBeforeFence { return serve(now) }
@@ -177,7 +175,6 @@ struct LeaseProcess {
     guard place + 1 == partCount else { return look(place + 1) }
     switch search.decide(mayTake: true) {
     case .take(let place, let seen):
-      self.seen = seen
       stage = .claiming(place, sinceMilliseconds: now)
       ask(.claim(part: place, seen: seen))
     case .wait, .refused: pause(now + Self.pollMilliseconds)
