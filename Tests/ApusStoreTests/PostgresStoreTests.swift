@@ -243,6 +243,17 @@ struct PostgresStoreTests {
     #expect(await commit(third) { $0.put(.meta, [1], [2]) } == nil)
   }
 
+  @Test("A process that was stopped while it took over does not take the lane back")
+  func lateLane() throws {
+    try open().close()
+    // Others have taken over three times since, and the lease is free again.
+    try sql("UPDATE apus.lane SET incarnation = 4")
+    let store = try open()
+    defer { store.close() }
+    #expect(store.incarnation >= 4)
+    #expect(try sql("SELECT incarnation >= 4 FROM apus.lane") == ["t"])
+  }
+
   // MARK: Faults
 
   private func cutWriter() throws {

@@ -224,16 +224,21 @@ private struct Candidate {
         .text(options.node)),
       withinMilliseconds: limit
     ) { $0.count > 0 }
-    guard isClaimed else { return nil }
+    guard isClaimed, try takeLane(incarnation) else { return nil }
+    return incarnation
+  }
+
+  /// False if another process has taken the lease since, and the lane as well.
+  private func takeLane(_ incarnation: Int64) throws(PostgresFault) -> Bool {
+    let limit = PostgresOpening.statementMilliseconds
     let lane = PostgresValues(
       .shortInteger(PostgresOpening.lane), .text(options.node), .integer(incarnation))
     do throws(PostgresFault) {
       // A connection of its own, because one that did not answer in time cannot be used further.
       let patient = try Self.connect(tables.address, options, "fencing")
-      _ = try patient.ask(.lane, lane, withinMilliseconds: PostgresOpening.transactionMilliseconds)
-      {
-        $0.count
-      }
+      return try patient.ask(
+        .lane, lane, withinMilliseconds: PostgresOpening.transactionMilliseconds
+      ) { $0.count > 0 }
     } catch .deadline {
       // A process that was stopped in the middle of a transaction keeps its locks for as long as it is connected. It
       // has the lane, and need not be the last one that had the lease.
@@ -242,12 +247,10 @@ private struct Candidate {
       ) { rows in
         PostgresTenure.connectionName(rows.text(0, 0), options.part, rows.integer(0, 1))
       }
-      _ = try connection.ask(.disconnect, PostgresValues(.text(holder)), withinMilliseconds: limit)
-      {
-        $0.count
+      try connection.ask(.disconnect, PostgresValues(.text(holder)), withinMilliseconds: limit) {
+        _ in
       }
-      _ = try connection.ask(.lane, lane, withinMilliseconds: limit) { $0.count }
+      return try connection.ask(.lane, lane, withinMilliseconds: limit) { $0.count > 0 }
     }
-    return incarnation
   }
 }

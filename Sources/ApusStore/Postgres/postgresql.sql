@@ -165,9 +165,10 @@ UPDATE apus.lease SET released = true WHERE node = $1::text AND incarnation = $2
 
 --@ lane
 -- Takes a lane over from an earlier process, whose open transaction is waited for; later ones find another incarnation.
+-- A process that was stopped after it took the lease does not take the lane back from its successor.
 INSERT INTO {schema}.lane (id, node, incarnation, session, n, fenced) VALUES ($1::integer, $2::text, $3::bigint, 0, 0, false)
   ON CONFLICT (id) DO UPDATE SET node = excluded.node, incarnation = excluded.incarnation, session = 0, fenced = false
-  RETURNING n;
+  WHERE lane.incarnation <= excluded.incarnation RETURNING n;
 
 --@ disconnect
 -- Ends the connections of a process that may be stopped in the middle of a transaction.

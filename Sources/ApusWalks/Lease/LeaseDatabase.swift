@@ -69,6 +69,7 @@ struct LeaseDatabase {
     case .claim(let part, let seen): return .claimed(claim(part, seen, client))
     case .lane(let part, let incarnation):
       if let lock = parts[part].lock, lock.client != client { return nil }
+      guard incarnation >= parts[part].lane else { return .refused }
       parts[part].lane = incarnation
       laws.counts.takeOvers += 1
       return .done
