@@ -23,7 +23,7 @@ certificate ApusModel ApusWire ApusTrust
 record ApusModel ApusTLS
 http2 ApusModel ApusHTTP2
 http2-client ApusModel ApusHTTP2
-journal ApusModel ApusWire ApusThread ApusEmbedded ApusStore
+journal ApusModel ApusWire ApusLease ApusThread ApusEmbedded ApusStore
 TABLE
 }
 
