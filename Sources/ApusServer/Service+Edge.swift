@@ -38,8 +38,8 @@ extension EdgeLinks {
   /// A node that decides about devices itself, or reaches one that does, is not replaced by another one.
   package var unreadiness: String? {
     guard edges.share.isEmpty else { return nil }
-    let reasons = edges.all.map(\.unreadiness)
-    return reasons.allSatisfy { $0 != nil } ? reasons.first ?? nil : nil
+    let reasons = edges.all.compactMap(\.unreadiness)
+    return reasons.count == edges.share.partCount ? reasons.first : nil
   }
 
   /// Nil where this service has what exists once.
@@ -64,7 +64,7 @@ private struct PartNode: DecidingNode {
   let edge: Edge
   let worker: Worker
 
-  var unreadiness: String? { nil }
+  var unreadiness: String? { edge.unreadiness }
 
   func ask(
     _ request: [UInt8], mayBeRepeated: Bool,

@@ -196,17 +196,17 @@ package typealias OtherRows = @Sendable () throws(StoreError) -> [any StoreReade
 
 extension Service {
   /// The rows of all devices of the cluster.
-  func allRows() throws(StoreError) -> any StoreReader {
-    guard let others else { return store }
-    return DividedStore([store] + (try others()))
-  }
+  func allRows() throws(StoreError) -> any StoreReader { try dividedStore?() ?? store }
 
   /// Nil unless other nodes decide about other parts of the devices, and this one has what exists once.
   var otherParts: OtherParts? {
-    guard let others, let links else { return nil }
-    return OtherParts(configuration.share, links.others) { [store] () throws(StoreError) in
-      DividedStore([store] + (try others()))
-    }
+    guard let dividedStore, let links else { return nil }
+    return OtherParts(configuration.share, links.others, open: dividedStore)
+  }
+
+  private var dividedStore: (@Sendable () throws(StoreError) -> DividedStore)? {
+    guard let others else { return nil }
+    return { [store] () throws(StoreError) in DividedStore([store] + (try others())) }
   }
 }
 

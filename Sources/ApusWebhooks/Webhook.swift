@@ -132,7 +132,7 @@ extension DataDirectory {
       try changeWebhooks { hooks in
         hooks.remove(at: try index(of: name, in: hooks))
       }
-      for part in 0..<(try clusterMember()?.parts ?? 1) {
+      for part in 0..<(try partCount()) {
         try DurableFile.remove(webhookStateFile(name, part))
       }
     }

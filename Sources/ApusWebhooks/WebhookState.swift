@@ -44,7 +44,7 @@ extension DataDirectory {
   /// What a service last noted about a webhook; nil if it did not yet. Of the parts of a cluster's devices the first
   /// one that has to tell of a fault.
   package func webhookState(_ name: String) -> WebhookState? {
-    let parts = (try? clusterMember()?.parts) ?? 1
+    let parts = (try? partCount()) ?? 1
     let states = (0..<parts).compactMap { webhookState(name, part: $0) }
     return states.first { $0.error != nil } ?? states.first
   }

@@ -59,6 +59,9 @@ extension DataDirectory {
     return ClusterMember(node: node, address: section["address"] ?? "", key: key, parts: parts)
   }
 
+  /// The number of parts into which the devices are divided; 1 for a service of its own.
+  package func partCount() throws -> Int { try clusterMember()?.parts ?? 1 }
+
   /// Makes the directory that of a node.
   package func save(_ member: ClusterMember) throws {
     try Files.makeDirectory(clusterPath)

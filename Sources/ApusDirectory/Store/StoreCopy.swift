@@ -29,9 +29,10 @@ package struct StoreCopy {
 
   /// - Throws: Why nothing was changed. The target may then have some of the rows, and no service uses it.
   package func run(from source: StorePlace, to target: StorePlace) throws -> Report {
-    if let member = try directory.clusterMember(), member.parts > 1 {
+    let parts = try directory.partCount()
+    if parts > 1 {
       throw DirectoryProblem(
-        "the devices of the cluster are divided into \(member.parts) parts, and one store has no room for several: "
+        "the devices of the cluster are divided into \(parts) parts, and one store has no room for several: "
           + "stay with the database")
     }
     return switch (source, target) {

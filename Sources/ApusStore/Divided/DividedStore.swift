@@ -170,7 +170,7 @@ private struct RowRun {
   private let reader: any StoreReader
   private let family: StoreFamily
   private let prefix: [UInt8]
-  /// The key of the next row or one before it; nil if there are no more.
+  /// The key from which on rows were not read yet; nil at the end.
   private var next: [UInt8]?
   /// The last row first.
   private var rows: [(key: [UInt8], value: [UInt8])] = []

@@ -119,8 +119,8 @@ package final class ClusterDatabase {
     var found: [ClusterOrders.Serving?] = Array(repeating: nil, count: partCount)
     for line in leases.split(separator: "\n") {
       let words = line.split(separator: " ", omittingEmptySubsequences: false).map { String($0) }
-      guard words.count == 3,
-        let part = found.indices.first(where: { PostgresStatements.schema($0) == words[0] })
+      guard words.count == 3, let part = PostgresStatements.part(ofSchema: words[0]),
+        part < partCount
       else { continue }
       found[part] = ClusterOrders.Serving(node: words[1], link: words[2])
     }
@@ -136,7 +136,7 @@ package final class ClusterDatabase {
           name: rows.text(row, 0), address: rows.text(row, 1), version: rows.text(row, 2),
           state: ClusterNode.State(rawValue: rows.text(row, 3)) ?? .stopped,
           isDraining: rows.integer(row, 4) != 0, silentMilliseconds: silence < 0 ? nil : silence,
-          part: (0..<Limits.deviceParts).first { PostgresStatements.schema($0) == lease })
+          part: PostgresStatements.part(ofSchema: lease))
       }
     }
   }
@@ -177,7 +177,7 @@ package final class ClusterDatabase {
 
   /// The nodes that serve, or did last; none if none ever did.
   package func holders() throws(StoreError) -> [String] {
-    try ask(.holders) { rows in (0..<rows.count).map { rows.text($0, 0) } }
+    try ask(.leases) { rows in (0..<rows.count).map { rows.text($0, 4) } }
   }
 
   /// Calls `visit` for each part that was written after `version`, in the order in which they were.

@@ -12,6 +12,11 @@ package struct PostgresStatements: Sendable {
   /// The name of a part's schema, and of its lease.
   static func schema(_ part: Int) -> String { part == 0 ? "apus" : "apus_\(part)" }
 
+  /// The part whose schema has that name.
+  static func part(ofSchema name: String) -> Int? {
+    (0..<Limits.deviceParts).first { schema($0) == name }
+  }
+
   private let parts: [String: String]
 
   /// For part 0 of a cluster's devices, and what the nodes share.
@@ -31,7 +36,7 @@ package struct PostgresStatements: Sendable {
   enum Statement: String, Sendable {
     case server, service, connections, lease, incarnation, claim, renew, release, lane
     case disconnect, session, moved, holder, fence, put, delete, get, scan, mailboxes, expired
-    case nodes, directory, invitation, era, holders, leases
+    case nodes, directory, invitation, era, leases
     case eraRaise = "era-raise"
     case nodeAdd = "node-add"
     case nodeRemove = "node-remove"

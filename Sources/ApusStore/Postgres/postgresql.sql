@@ -273,9 +273,6 @@ SELECT version, forgotten, proof, parts FROM apus.directory;
 -- Keeps everybody else from changing shared files until this transaction ends.
 SELECT version, forgotten, proof, parts FROM apus.directory FOR UPDATE;
 
---@ holders
-SELECT holder FROM apus.lease;
-
 --@ lease-held
 -- If only other nodes have leases the division fails, and the whole transaction with it. If not, nobody takes over from
 -- this one until the transaction ends.

@@ -12,7 +12,7 @@ package enum LeaseLaw: Sendable, CaseIterable {
 
 /// A rule that a walk breaks on purpose, to show that a law notices it.
 package enum LeaseCanary: Sendable, CaseIterable {
-  /// A lease is taken without a comparison with what was seen.
+  /// A process takes a lease although it has changed since the process looked.
   case claimsWithoutCompare
   /// The comparison leaves the counter out.
   case claimsWithoutCounter

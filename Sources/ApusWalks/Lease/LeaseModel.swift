@@ -159,7 +159,7 @@ final class LeaseModel {
     let isLost = isCut(index) || isDatabaseAway
     var way = random.between(1, isSlow ? 1500 : 10)
     if case .claim = statement, !isCalm, random.chance(1, in: 3) {
-      // Whoever was silent for long goes on just now.
+      // Paused processes continue at the same moment.
       way = random.between(50, 300)
       for other in machines.indices where isPaused(other) {
         machines[other].pausedUntilMilliseconds = nowMilliseconds + random.between(0, 50)
