@@ -247,7 +247,8 @@ let package = Package(
       "ApusClusterTests",
       [
         "ApusCluster", "ApusDirectory", "ApusEnrolment", "ApusJobs", "ApusModel", "ApusCore",
-        "ApusStore", "ApusLog", "ApusTesting", "ApusWebhooks", "ApusWire", "PostgresServer",
+        "ApusStore", "ApusLog", "ApusTesting", "ApusTrust", "ApusWebhooks", "ApusWire",
+        "PostgresServer",
       ]),
     tests(
       "ApusStoreTests",

@@ -135,6 +135,7 @@ class Process:
     """One process of tests, with a thread for its output and one for its events."""
 
     def __init__(self, bundle, show, log, choice, folder):
+        self.choice = choice
         self.progress = Progress(log, show)
         self.last = collections.deque(maxlen=40)  # lines of output
         events = pathlib.Path(folder) / f"events-{threading.get_ident()}-{time.monotonic_ns()}"
@@ -144,6 +145,7 @@ class Process:
             "--event-stream-output-path", events, *choice,
         ]
         environment = {**os.environ, "NO_COLOR": "1"}
+        self.began = time.monotonic()
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -173,12 +175,19 @@ class Process:
                     self.progress.add(line)
 
     def wait(self):
-        code = self.process.wait()
+        _, status, self.usage = os.wait4(self.process.pid, 0)
+        code = self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.seconds = time.monotonic() - self.began
         os.close(self.keep)
         for thread in self.threads:
             # A program that a test left running may keep the output open.
             thread.join(timeout=5)
         return is_good(code, self.progress)
+
+    def describe(self):
+        """What it took, with the programs that it ran and waited for."""
+        processor = self.usage.ru_utime + self.usage.ru_stime
+        return f"{self.seconds:8.3f} s, {processor:8.3f} s of CPU time  {' '.join(self.choice)}"
 
 
 def choices(pattern):
@@ -224,6 +233,7 @@ def main():
             elif not good:
                 show(f"\nThe tests ended with {process.process.returncode}. Under way:")
                 show("\n".join(process.progress.unfinished) + "\nThe last output:\n" + "\n".join(process.last))
+        log("\nThe processes of tests:\n" + "\n".join(process.describe() for process in processes))
         show(f"\nThe slowest of all tests (each test's duration is in {path.relative_to(ROOT)}):")
         show("\n".join(slowest(runs)))
         good = all(results) and any(run.seconds for run in runs)

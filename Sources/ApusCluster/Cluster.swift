@@ -22,8 +22,8 @@ package struct Cluster {
   ///
   /// - Parameters:
   ///   - store: The database of a new service, which has no store yet.
-  ///   - parts: The number of parts into which the devices are divided for good, so that as many nodes serve at the
-  ///     same time: 1 to `Limits.deviceParts`.
+  ///   - parts: The number of parts into which the devices are divided, so that as many nodes serve at the same time:
+  ///     1 to `Limits.deviceParts`.
   ///   - allowsSingleServer: Whether a database without a synchronous standby is good enough.
   /// - Returns: The number of files that the nodes share from now on.
   package func initialize(
@@ -57,8 +57,8 @@ package struct Cluster {
       }
       if parts > 1, earlier == nil, try directory.hasDevices() {
         throw DirectoryProblem(
-          "the service has devices already, which cannot be divided any more: leave out --parts, or begin with a new "
-            + "service")
+          "the service has devices already: leave out --parts, and divide them with `apus cluster divide` afterwards"
+        )
       }
       let database = try directory.clusterDatabase(node: member.node.text, purpose: "command")
       if let shared = try database.directory() {
@@ -195,6 +195,47 @@ package struct Cluster {
       )
     }
     _ = try database.remove(name.text)
+  }
+
+  // MARK: Dividing
+
+  /// Divides the devices into more parts. No node may run, and each that had a part must have given it back.
+  ///
+  /// - Parameters:
+  ///   - parts: More than there are, up to `Limits.deviceParts`.
+  ///   - allowsSingleServer: Whether a database without a synchronous standby is good enough.
+  /// - Returns: The number of rows about devices, and how many of them are in the tables of another part than before.
+  /// - Throws: Why nothing was changed; a database that was lost during the commit knows whether it was made.
+  package func divide(
+    into parts: Int, allowsSingleServer: Bool
+  ) throws -> (rows: Int, moved: Int) {
+    let member = try requireMember()
+    return try directory.locked {
+      let database = try open(member)
+      guard let shared = try database.directory() else { throw notACluster }
+      try SharedFiles(directory, member).pull(database, shared)
+      guard parts > shared.parts else {
+        throw DirectoryProblem(
+          "the devices are divided into \(counted(shared.parts, "part")) already, and only into more can they be "
+            + "divided further: give a larger --parts")
+      }
+      if let running = try database.nodes().first(where: { $0.isLive && $0.state != .stopped }) {
+        throw DirectoryProblem(
+          "\(running.name) is running: stop the services of all nodes, and start them afterwards")
+      }
+      guard case .database(let address) = try directory.storePlace() else { throw notACluster }
+      var options = PostgresOptions()
+      options.node = member.node.text
+      options.allowsSingleServer = allowsSingleServer
+      let sealer = TokenSealer(try directory.sealingKeys())
+      let report = try PostgresDivision(
+        address, options, into: parts,
+        place: { device, count in DeviceShare(part: nil, of: count)?.part(of: device) ?? 0 },
+        device: { sealer.open($0)?.device }
+      ).run()
+      try directory.save(member.with(parts: parts))
+      return (report.rows, report.moved)
+    }
   }
 
   private func noNode(_ name: NodeName) -> DirectoryProblem {

@@ -13,6 +13,8 @@ package final class ClusterFollower: Sendable {
     var orders: ClusterOrders?
     var nodes: [ClusterNode] = []
     var isRemoved = false
+    /// Whether the devices are divided into another number of parts than this process knows.
+    var isDivided = false
     /// Whether the database went back in time.
     var isBack = false
     var isStopping = false
@@ -27,6 +29,7 @@ package final class ClusterFollower: Sendable {
   private let log: Log
   private let onOrders: @Sendable (ClusterOrders) -> Void
   private let onRemoval: @Sendable () -> Void
+  private let onDivision: @Sendable () -> Void
   private let state = Monitor(State())
 
   /// Two rounds in a second: a change takes effect on every node within one.
@@ -37,10 +40,13 @@ package final class ClusterFollower: Sendable {
   ///   - link: Where the node accepts links from others, as HOST:PORT; empty if it does not.
   ///   - onOrders: Called after each sign of life, on the thread.
   ///   - onRemoval: Called once if the node was removed from the cluster, on the thread.
+  ///   - onDivision: Called if the devices are divided into more parts than before, which the data directory knows
+  ///     then, on the thread.
   package init(
     _ directory: DataDirectory, _ member: ClusterMember, program: String, link: String = "",
     log: Log, onOrders: @escaping @Sendable (ClusterOrders) -> Void = { _ in },
-    onRemoval: @escaping @Sendable () -> Void = {}
+    onRemoval: @escaping @Sendable () -> Void = {},
+    onDivision: @escaping @Sendable () -> Void = {}
   ) {
     self.directory = directory
     self.member = member
@@ -49,6 +55,7 @@ package final class ClusterFollower: Sendable {
     self.log = log
     self.onOrders = onOrders
     self.onRemoval = onRemoval
+    self.onDivision = onDivision
   }
 
   /// What the database said last; nil if it was not reached yet.
@@ -58,6 +65,9 @@ package final class ClusterFollower: Sendable {
   package var nodes: [ClusterNode] { state.withLock { $0.nodes } }
 
   package var isRemoved: Bool { state.withLock { $0.isRemoved } }
+
+  /// Whether the devices were divided while the process ran, so that it knows the wrong number of parts.
+  package var isDivided: Bool { state.withLock { $0.isDivided } }
 
   /// Whether the node serves, which other nodes show.
   package func setRole(_ role: ClusterNode.State) { state.notify { $0.role = role } }
@@ -126,6 +136,11 @@ package final class ClusterFollower: Sendable {
         onRemoval()
       }
       return
+    }
+    guard orders.serving.count == member.parts else {
+      try directory.save(member.with(parts: orders.serving.count))
+      state.notify { $0.isDivided = true }
+      return onDivision()
     }
     let shared = SharedFiles(directory, member)
     if orders.filesVersion != shared.version {

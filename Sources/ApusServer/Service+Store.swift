@@ -76,7 +76,10 @@ extension Service {
       let store: any DurableStore
       do { store = try openStore(configuration, directory) } catch StoreError.closed { return nil }
       do {
-        try configuration.node?.onTurn()
+        guard try configuration.node?.onTurn() ?? true else {
+          store.close()
+          return nil
+        }
         return try Service(
           configuration.serving(store), store: store, others: otherRows(configuration, directory))
       } catch {

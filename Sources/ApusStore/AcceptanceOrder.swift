@@ -80,10 +80,14 @@ package final class AcceptanceOrder: Sendable {
   }
 
   static func put(ceiling: UInt64, into group: inout WriteGroup) {
+    let row = row(ceiling: ceiling)
+    group.put(.meta, key: row.key.span, value: row.value.span)
+  }
+
+  static func row(ceiling: UInt64) -> (key: [UInt8], value: [UInt8]) {
     var value: [UInt8] = [version]
     value.append(bigEndian: ceiling)
-    let key = key.bytes
-    group.put(.meta, key: key.span, value: value.span)
+    return (key.bytes, value)
   }
 
   /// The ceiling below which numbers may have been assigned; 0 in a new store.

@@ -51,8 +51,8 @@ package enum RestoredNumbers {
   ) throws(StoreError) -> Int {
     var group = store.makeGroup()
     AcceptanceOrder.put(ceiling: numbers.orderCeiling, into: &group)
-    let (key, value) = (FirstGeneration.key, FirstGeneration.encode(numbers.firstGeneration))
-    group.put(.meta, key: key.span, value: value.span)
+    let row = FirstGeneration.row(numbers.firstGeneration)
+    group.put(.meta, key: row.key.span, value: row.value.span)
     RelayRecord.deleteSpool(in: &group)
     for var row in try store.readCounters() where row.worker == LedgerKey.relay {
       row.counters.endPending(.discardedNotStored)

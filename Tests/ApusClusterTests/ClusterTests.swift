@@ -5,6 +5,8 @@ import ApusLog
 import ApusModel
 import ApusStore
 import ApusTesting
+import ApusTrust
+import ApusWire
 import Foundation
 import PostgresServer
 import Synchronization
@@ -79,6 +81,53 @@ struct ClusterTests {
     }
     #expect(try message { try initialize(2) }.contains("has devices already"))
     try initialize(1)
+  }
+
+  @Test("Devices are divided while no node runs, and each node learns of it")
+  func dividing() throws {
+    let nodes = try Nodes()
+    let sealer = TokenSealer(try nodes.a.sealingKeys())
+    let share = try #require(DeviceShare(part: 1, of: 2))
+    for device in (UInt64(1)...20).map({ DeviceID($0) }) {
+      let claims = TokenClaims(
+        device: device, topic: TopicKey(app: AppID(1), suffix: .none), environment: .production,
+        generation: 1)
+      let token = String(decoding: Hex.encode(sealer.seal(claims).bytes.span), as: UTF8.self)
+      let key = "int8send(\(device.rawValue)) || '\\x01'::bytea"
+      try nodes.sql("INSERT INTO apus.devices VALUES (\(key), '\\x01')")
+      try nodes.sql("INSERT INTO apus.feedback VALUES ('\\x010000000100\(token)', '\\x01')")
+    }
+    let database = try nodes.a.clusterDatabase(node: "b", purpose: "test")
+    func divide(_ parts: Int) throws {
+      _ = try nodes.cluster(nodes.a).divide(into: parts, allowsSingleServer: true)
+    }
+    _ = try database.sign("b", .standby, version: "1.2")
+    #expect(try message { try divide(2) }.contains("b is running: stop the services of all nodes"))
+    _ = try database.sign("b", .stopped, version: "1.2")
+    #expect(try message { try divide(1) }.contains("give a larger --parts"))
+    try nodes.serve("b")
+    #expect(try message { try divide(2) }.contains("the node b did not give its lease back"))
+    try nodes.sql("UPDATE apus.lease SET released = true")
+    let before = try nodes.follower(nodes.b)
+    #expect(!before.isDivided)
+
+    try divide(2)
+    let moved = (UInt64(1)...20).filter { share.contains(DeviceID($0)) }
+    #expect(!moved.isEmpty && moved.count < 20)
+    let numbers = "('x' || encode(substring(key FROM 1 FOR 8), 'hex'))::bit(64)::bigint"
+    #expect(
+      try nodes.sql("SELECT \(numbers) FROM apus_1.devices ORDER BY 1") == moved.map { "\($0)" })
+    #expect(try nodes.sql("SELECT count(*) FROM apus_1.feedback") == ["\(moved.count)"])
+    #expect(try nodes.a.clusterMember()?.parts == 2)
+    // One that knew the old number, and was stopped or had no connection meanwhile.
+    try before.pull()
+    #expect(before.isDivided)
+    #expect(try nodes.b.clusterMember()?.parts == 2)
+    #expect(try nodes.b.clusterMember()?.key == nodes.a.clusterMember()?.key)
+    let after = try nodes.follower(nodes.b)
+    try after.pull()
+    #expect(!after.isDivided)
+    #expect(try nodes.areEqual())
   }
 
   @Test("An embedded store is no cluster's")

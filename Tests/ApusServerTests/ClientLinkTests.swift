@@ -42,7 +42,7 @@ final class ClientLinkTests {
     let nodes = try NodesByHand(service)
     link = try nodes.connect(nodes.identity("a"), receiveBuffer: 65_536)
     // For clients, to worker 0.
-    try link.send([2, 0, 0, 0])
+    try link.send([2, 0, 1, 0, 0])
     // The node has one.
     let hello = try next()
     #expect(hello == Frame(client: 0, kind: 1, content: [0, 1]))

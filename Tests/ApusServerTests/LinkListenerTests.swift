@@ -24,7 +24,7 @@ struct LinkListenerTests {
     nodes = try NodesByHand(service)
   }
 
-  private func end(_ identity: TLSIdentity?, applicationProtocol: String = "apus-link/2") -> String
+  private func end(_ identity: TLSIdentity?, applicationProtocol: String = "apus-link/3") -> String
   {
     do {
       let client = try nodes.connect(identity, applicationProtocol: applicationProtocol)
@@ -46,7 +46,7 @@ struct LinkListenerTests {
     let bystanders = try Bystanders(service)
     let stranger = try nodes.identity("b")
     let client = try nodes.connect(stranger)
-    try? client.send([1, 0])
+    try? client.send([1, 0, 1])
     #expect(try client.receiveAll().bytes.isEmpty)
     try bystanders.expectUndisturbed()
   }
@@ -54,11 +54,11 @@ struct LinkListenerTests {
   @Test(
     "What makes no sense ends its connection, and no other",
     arguments: [
-      // No purpose 0; no part 1; a request of an administration that is too long; no worker 512; a notification that is
-      // too long, one that is cut, and one with an unknown topic suffix.
-      [0, 0], [1, 1], [3, 0, 0xff, 0xff, 0xff, 0xff], [2, 0, 2, 0],
-      [1, 0, 0xff, 0xff, 0xff, 0xff, 0], [1, 0, 0, 0, 0, 2, 0, 0],
-      [1, 0, 0, 0, 0, 105] + [UInt8](repeating: 0, count: 48) + [9]
+      // No purpose 0; no part 1; not two parts; a request of an administration that is too long; no worker 512; a
+      // notification that is too long, one that is cut, and one with an unknown topic suffix.
+      [0, 0, 1], [1, 1, 1], [1, 0, 2], [3, 0, 1, 0xff, 0xff, 0xff, 0xff], [2, 0, 1, 2, 0],
+      [1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0], [1, 0, 1, 0, 0, 0, 2, 0, 0],
+      [1, 0, 1, 0, 0, 0, 105] + [UInt8](repeating: 0, count: 48) + [9]
         + [UInt8](repeating: 0, count: 56),
     ] as [[UInt8]])
   func nonsense(_ bytes: [UInt8]) throws {
@@ -80,7 +80,7 @@ struct LinkListenerTests {
       [0, 0, 0, UInt8(head.utf8.count)] + Array(head.utf8) + Array(#"{"name":"Kitchen"}"#.utf8)
     let client = try nodes.connect(node)
     // In two parts: what came first moves to another thread with the connection.
-    try client.send([3, 0, 0, 0, 0, UInt8(request.count)] + request[..<50])
+    try client.send([3, 0, 1, 0, 0, 0, UInt8(request.count)] + request[..<50])
     try client.send(Array(request[50...]))
     let answer = try client.receiveAll().bytes
     let text = String(decoding: answer, as: UTF8.self)
@@ -92,7 +92,7 @@ struct LinkListenerTests {
     #expect(lines.contains(#""actor":"token ops""#))
     #expect(lines.contains(#""from":"192.0.2.1:40000, node a""#))
     let other = try nodes.connect(node)
-    try other.send([3, 0, 0, 0, 0, 2, 0, 0])
+    try other.send([3, 0, 1, 0, 0, 0, 2, 0, 0])
     let refusal = String(decoding: try other.receiveAll().bytes, as: UTF8.self)
     #expect(refusal.contains(#""status":400"#))
   }
@@ -103,7 +103,7 @@ struct LinkListenerTests {
     let client = try nodes.connect(node)
     // To a device that never registered the app.
     let frame: [UInt8] =
-      [1, 0] + [0, 0, 0, 105] + [0, 0, 0, 77]
+      [1, 0, 1] + [0, 0, 0, 105] + [0, 0, 0, 77]
       + [UInt8](repeating: 7, count: 32) + [0, 0, 0, 0, 0, 0, 0xab, 0xcd] + [0, 0, 0, 1] + [0, 0]
       + [0, 0] + [UInt8](repeating: 0, count: 32)
       + [UInt8](repeating: 0, count: 16) + [10, 0, 0] + [0] + [0x7b, 0x7d]

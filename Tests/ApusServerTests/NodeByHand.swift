@@ -22,7 +22,7 @@ final class NodeByHand: @unchecked Sendable {
     answer: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] }
   ) throws {
     let context = try TLSContext(
-      server: TLSServerConfiguration(identity: identity, applicationProtocols: ["apus-link/2"]))
+      server: TLSServerConfiguration(identity: identity, applicationProtocols: ["apus-link/3"]))
     let (loop, links) = (loop, links)
     listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) { descriptor, _ in
       guard let socket = try? Socket(adopting: descriptor, loop: loop),
@@ -69,7 +69,7 @@ struct LinkBeginning: Sendable {
   var greeting: [UInt8]
 
   static let clients = LinkBeginning(
-    purpose: [2, 0, 0, 0], greeting: [0, 0, 0, 0, 1, 0, 0, 2, 0, 1])
+    purpose: [2, 0, 1, 0, 0], greeting: [0, 0, 0, 0, 1, 0, 0, 2, 0, 1])
 }
 
 private final class HandLink: SocketHandler, @unchecked Sendable {

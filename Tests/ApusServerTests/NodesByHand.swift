@@ -27,7 +27,7 @@ struct NodesByHand {
   }
 
   func connect(
-    _ identity: TLSIdentity?, applicationProtocol: String = "apus-link/2",
+    _ identity: TLSIdentity?, applicationProtocol: String = "apus-link/3",
     receiveBuffer: Int32? = nil
   ) throws -> RawTLSClient {
     let context = try TLSContext(

@@ -68,7 +68,7 @@ struct PartsTests {
         + [10, 0, 0] + [0] + [0x7b, 0x7d]
     }
     // 0xabcd is in part 1 of two, 0xabce in part 0.
-    let link = try link([1, 0] + frame([0, 0, 0, 0, 0, 0, 0xab, 0xce]))
+    let link = try link([1, 0, 2] + frame([0, 0, 0, 0, 0, 0, 0xab, 0xce]))
     let reason = Array("DeviceTokenNotForTopic".utf8)
     #expect(
       try take(13 + reason.count, from: link) == [0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 0, 22] + reason)
@@ -80,7 +80,9 @@ struct PartsTests {
   @Test("A link for a part that the node does not decide about is refused")
   func refusedLink() throws {
     for purpose in [
-      [1, 1], [2, 1, 0, 0], [3, 1, 0, 0, 0, 0], [4, 1, 0], [4, 0, 0], [4, 0, 2],
+      [1, 1, 2], [2, 1, 2, 0, 0], [3, 1, 2, 0, 0, 0, 0], [4, 1, 2, 0], [4, 0, 2, 0], [4, 0, 2, 2],
+      // From a node that knows another number of parts.
+      [1, 0, 1], [2, 0, 3, 0, 0], [3, 0, 1, 0, 0, 0, 0], [4, 0, 3, 1],
     ] {
       #expect(try link(purpose.map(UInt8.init)).receiveAll().bytes.isEmpty, "\(purpose)")
     }
@@ -102,7 +104,7 @@ struct PartsTests {
     try device.enable(TestDirectory.topic)
     let nodes = try NodesByHand(service)
     let link = try nodes.connect(try nodes.identity("b"))
-    try link.send([1, 0])
+    try link.send([1, 0, 2])
     // On the binary interface, to be delivered or dropped; the last byte is the payload's.
     for number in UInt8(1)...3 {
       let ids = [UInt8](repeating: number, count: 32)
@@ -128,7 +130,7 @@ struct PartsTests {
     let channel = try service.createChannel()
     let id = try channelBytes(channel)
     let sent = try service.provider().store(channel, 1)
-    let link = try link([4, 0, 1])
+    let link = try link([4, 0, 2, 1])
     // The channel, what it keeps, and that this is all.
     let known = try take(35 + 4 + 58 + sent.payload.count + 5, from: link)
     #expect(Array(known[..<21]) == [0, 0, 0, 31, 1] + id)
@@ -171,7 +173,7 @@ struct PartsTests {
     arguments: [[0, 0, 0, 1, 11], [0, 0, 0, 1, 5], [0xff, 0xff, 0xff, 0xff]] as [[UInt8]])
   func nonsense(_ bytes: [UInt8]) throws {
     let bystanders = try Bystanders(service.service)
-    let link = try link([4, 0, 1] + bytes)
+    let link = try link([4, 0, 2, 1] + bytes)
     // Perhaps that all was said.
     #expect(try link.receiveAll().bytes.count <= 5)
     try bystanders.expectUndisturbed()
@@ -196,7 +198,7 @@ struct PartsTests {
   @Test("A copy is kept by hand, and catches up when its link has ended")
   func byHand() throws {
     let hand = try NodeByHand(
-      nodes.identity("a"), beginning: LinkBeginning(purpose: [4, 0, 1], greeting: [])
+      nodes.identity("a"), beginning: LinkBeginning(purpose: [4, 0, 2, 1], greeting: [])
     ) { bytes in
       // Answers questions.
       bytes.starts(with: [0, 0, 0, 9, 7]) ? [0, 0, 0, 9, 6] + bytes[5..<13] : []

@@ -13,8 +13,8 @@ package enum ClusterOptions {
     "--parts", .integer("N", 1...Limits.deviceParts), in: [Verb.cluster], group: .change,
     scope: .flagOnly, default: "1",
     help:
-      "With `init`: into how many parts the devices are divided, for good. As many nodes serve at the same time, each "
-      + "one part; further nodes stand by.")
+      "With `init` and `divide`: into how many parts the devices are divided. As many nodes serve at the same time, "
+      + "each one part; further nodes stand by.")
 
   package static let linkListen = Option(
     "--link-listen", .listen(port: 2193), in: [Verb.serve], group: .listeners, default: "off",

@@ -3,9 +3,9 @@ extension Verb {
     name: "cluster", summary: "run a service on several machines over one database",
     details: [
       """
-      WHAT is init NODE, invite, join NODE, nodes, drain NODE, resume NODE or remove NODE. A NODE is a name of a-z, \
-      0-9 and hyphens. One node serves, and the others stand by: if its machine is lost, another one takes over within \
-      seconds, with everything that was accepted.
+      WHAT is init NODE, invite, join NODE, nodes, drain NODE, resume NODE, remove NODE or divide. A NODE is a name of \
+      a-z, 0-9 and hyphens. One node serves, and the others stand by: if its machine is lost, another one takes over \
+      within seconds, with everything that was accepted.
       """,
       """
       `init` makes a service whose store is a PostgreSQL database the first node, and prints a code. `join` makes an \
@@ -21,8 +21,13 @@ extension Verb {
       `drain` lets another node take over, for example before an upgrade, and `resume` lets the node serve again. \
       `remove` removes a node that does not serve. It can still read the database: change the database's password.
       """,
+      """
+      `divide` divides the devices into more parts, each of which a node serves. Stop the services of all nodes \
+      before, and start as many as there are parts afterwards, with --link-listen, and one more that stands by. \
+      Nothing that was accepted is lost; an interrupted division changes nothing.
+      """,
     ], operands: "WHAT [NODE]", operandCount: 1...2,
-    operandWords: ["init", "invite", "join", "nodes", "drain", "resume", "remove"],
+    operandWords: ["init", "invite", "join", "nodes", "drain", "resume", "remove", "divide"],
     examples: [
       ("On the first machine", "apus cluster init a --data /var/lib/apus"),
       (
@@ -31,5 +36,6 @@ extension Verb {
       ),
       ("Who serves", "apus cluster nodes"),
       ("Before the machine of node a is upgraded", "apus cluster drain a"),
+      ("Two nodes at a time, after all were stopped", "apus cluster divide --parts 2"),
     ])
 }

@@ -24,6 +24,7 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case nodeAdded = "node.added"
   case nodeDrained = "node.drained"
   case nodeResumed = "node.resumed"
+  case devicesDivided = "devices.divided"
   case nodeRemoved = "node.removed"
   case backupMade = "backup.made"
   case backupRestored = "backup.restored"

@@ -20,6 +20,11 @@ package struct ClusterMember: Sendable {
     self.parts = parts
   }
 
+  /// The same node after the devices were divided.
+  package func with(parts: Int) -> ClusterMember {
+    ClusterMember(node: node, address: address, key: key, parts: parts)
+  }
+
   var box: SealingBox { SealingBox(key: key) }
 
   private static let proofContext = Array("apus cluster".utf8)

@@ -9,6 +9,9 @@ final class LinkConnection: ConnectionDriver {
   private var head: [UInt8] = []
   private var isOver = false
 
+  /// Purpose, part, number of parts.
+  private static let prefaceByteCount = 3
+
   override init(_ connection: Connection) {
     super.init(connection)
     connection.schedule.deadlineSeconds =
@@ -18,34 +21,39 @@ final class LinkConnection: ConnectionDriver {
   override func receive(_ bytes: UnsafeRawBufferPointer) {
     guard !isOver else { return }
     unsafe head.append(contentsOf: bytes)
-    guard head.count >= 2 else { return }
+    guard head.count >= Self.prefaceByteCount else { return }
     guard let purpose = LinkPurpose(rawValue: head[0]) else {
       return refuse("no purpose has the number \(head[0])")
     }
-    guard Int(head[1]) == context.configuration.share.part else {
+    let share = context.configuration.share
+    guard Int(head[2]) == share.partCount else {
+      return refuse(
+        "the devices are divided into \(counted(share.partCount, "part")), and not into \(head[2])")
+    }
+    guard Int(head[1]) == share.part else {
       return refuse("another node decides about part \(head[1]) of the devices")
     }
+    let rest = head.dropFirst(Self.prefaceByteCount)
     switch purpose {
-    case .notifications: begin(.notifications, headByteCount: 2)
-    case .administration: begin(.administration, headByteCount: 2)
+    case .notifications: begin(.notifications, unread: rest)
+    case .administration: begin(.administration, unread: rest)
     case .clients:
-      guard head.count >= 4 else { return }
-      let worker = Int(head[2]) << 8 | Int(head[3])
+      guard rest.count >= 2 else { return }
+      let worker = rest.prefix(2).reduce(0) { $0 << 8 | Int($1) }
       guard worker < context.workerCount else { return refuse("there is no worker \(worker)") }
-      begin(.clients, at: worker, headByteCount: 4)
+      begin(.clients, at: worker, unread: rest.dropFirst(2))
     case .channels:
-      guard head.count >= 3 else { return }
-      let part = Int(head[2])
-      guard part > 0, part < context.configuration.share.partCount else {
+      guard let part = rest.first.map({ Int($0) }) else { return }
+      guard part > 0, part < share.partCount else {
         return refuse("there is no part \(part) of the devices")
       }
-      begin(.channels(part: part), headByteCount: 3)
+      begin(.channels(part: part), unread: rest.dropFirst())
     }
   }
 
-  private func begin(_ use: LinkUse, at worker: Int? = nil, headByteCount: Int) {
+  private func begin(_ use: LinkUse, at worker: Int? = nil, unread: ArraySlice<UInt8>) {
     isOver = true
-    connection.beginLink(use, at: worker, unread: Array(head.dropFirst(headByteCount)))
+    connection.beginLink(use, at: worker, unread: Array(unread))
   }
 
   private func refuse(_ fault: String) {

@@ -38,7 +38,7 @@ package final class LinkTarget: Sendable {
   }
 
   /// Its number grows when nodes of one version would misunderstand those of the other.
-  package static let applicationProtocol = "apus-link/2"
+  package static let applicationProtocol = "apus-link/3"
 
   /// The session to resume.
   var session: TLSSession? {
@@ -78,7 +78,7 @@ struct Edges: Sendable {
       return
     }
     places = (0..<share.partCount).map { part in
-      share.part == part ? nil : Edge(part, makeContext)
+      share.part == part ? nil : Edge(part, of: share.partCount, makeContext)
     }
   }
 
@@ -115,8 +115,9 @@ extension PartLinks: Sequence {
 
 /// The node that decides about a part of all devices, for a service that accepts their clients.
 final class Edge: Sendable {
-  /// Which links name first, so that no node decides about the devices of another.
+  /// Which links name first, with how many parts there are, so that no node decides about the devices of another.
   let part: Int
+  private let partCount: Int
   private let makeContext: @Sendable (NodeName) throws -> TLSContext
   private let state = Mutex(State())
 
@@ -128,13 +129,18 @@ final class Edge: Sendable {
   }
 
   /// - Parameter makeContext: What links to that node speak.
-  init(_ part: Int, _ makeContext: @escaping @Sendable (NodeName) throws -> TLSContext) {
-    self.part = part
+  init(
+    _ part: Int, of partCount: Int,
+    _ makeContext: @escaping @Sendable (NodeName) throws -> TLSContext
+  ) {
+    (self.part, self.partCount) = (part, partCount)
     self.makeContext = makeContext
   }
 
   /// How a link for that purpose begins.
-  func preface(_ purpose: LinkPurpose) -> [UInt8] { [purpose.rawValue, UInt8(part)] }
+  func preface(_ purpose: LinkPurpose) -> [UInt8] {
+    [purpose.rawValue, UInt8(part), UInt8(partCount)]
+  }
 
   /// Nil while no node decides.
   var target: LinkTarget? { state.withLock { $0.target } }

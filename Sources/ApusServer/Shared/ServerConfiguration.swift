@@ -143,15 +143,16 @@ package struct NodeServing: Sendable {
   package var onHolder: @Sendable (String) -> Void
   /// Whether the node waits on, and whether it may serve now. Asked several times a second while it stands by.
   package var permission: @Sendable () -> StandbyPermission
-  /// Called when it is the node's turn, before anything of the data directory counts: brings it up to date.
-  package var onTurn: @Sendable () throws -> Void
+  /// Called when it is the node's turn, before anything of the data directory counts: brings it up to date. False if
+  /// the node does not serve after all.
+  package var onTurn: @Sendable () throws -> Bool
   /// Called when another node has taken over: nothing that this one decides counts any more.
   package var onTakeOver: @Sendable () -> Void
 
   package init(
     name: String, partCount: Int = 1, onHolder: @escaping @Sendable (String) -> Void,
     permission: @escaping @Sendable () -> StandbyPermission,
-    onTurn: @escaping @Sendable () throws -> Void,
+    onTurn: @escaping @Sendable () throws -> Bool,
     onTakeOver: @escaping @Sendable () -> Void
   ) {
     (self.name, self.partCount) = (name, partCount)

@@ -145,7 +145,7 @@ package final class ClusterDatabase {
 
   /// Makes the database one of a cluster; false if it is one.
   ///
-  /// - Parameter parts: The number of parts into which the devices are divided, for good.
+  /// - Parameter parts: The number of parts into which the devices are divided.
   package func makeDirectory(proof: [UInt8], parts: Int) throws(StoreError) -> Bool {
     try ask(.directoryMake, .bytes(proof), .shortInteger(Int32(parts))) { $0.count > 0 }
   }

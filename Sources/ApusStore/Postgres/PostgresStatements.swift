@@ -36,7 +36,7 @@ package struct PostgresStatements: Sendable {
   enum Statement: String, Sendable {
     case server, service, connections, lease, incarnation, claim, renew, release, lane
     case disconnect, session, moved, holder, fence, put, delete, get, scan, mailboxes, expired
-    case nodes, directory, invitation, era, leases
+    case nodes, directory, invitation, era, leases, keys, move
     case eraRaise = "era-raise"
     case nodeAdd = "node-add"
     case nodeRemove = "node-remove"
@@ -45,6 +45,8 @@ package struct PostgresStatements: Sendable {
     case directoryMake = "directory-make"
     case directoryLock = "directory-lock"
     case leaseHeld = "lease-held"
+    case leasesLock = "leases-lock"
+    case directoryDivide = "directory-divide"
     case directoryRaise = "directory-raise"
     case filesChanged = "files-changed"
     case filesInParts = "files-in-parts"
@@ -65,7 +67,7 @@ package struct PostgresStatements: Sendable {
     /// Whether there is one for each family.
     var isOfFamily: Bool {
       switch self {
-      case .put, .delete, .deleteRange, .get, .scan, .scanToEnd: true
+      case .put, .delete, .deleteRange, .get, .scan, .scanToEnd, .keys, .move: true
       default: false
       }
     }
@@ -89,6 +91,11 @@ package struct PostgresStatements: Sendable {
 
   func text(_ statement: Statement, of family: StoreFamily) -> String {
     text(statement.rawValue).replacing("{family}", with: "\(family.name)")
+  }
+
+  /// Moves rows of a family to the tables of another part.
+  func move(_ family: StoreFamily, to part: Int) -> String {
+    text(.move, of: family).replacing("{target}", with: Self.schema(part))
   }
 
   var settings: [String] { Self.commands(text("settings")) }

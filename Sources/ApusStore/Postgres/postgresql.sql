@@ -204,6 +204,16 @@ DELETE FROM {schema}.{family} AS stored USING unnest($1::bytea[]) AS gone(key) W
 INSERT INTO {schema}.{family} (key, value) SELECT * FROM unnest($1::bytea[], $2::bytea[])
   ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
+--@ keys
+SELECT key FROM {schema}.{family} WHERE key > $1::bytea ORDER BY key LIMIT $2::bigint;
+
+--@ move
+-- Moves rows to the tables of another part.
+WITH moved AS (
+  DELETE FROM {schema}.{family} AS stored USING unnest($1::bytea[]) AS gone(key) WHERE stored.key = gone.key
+    RETURNING stored.key, stored.value
+) INSERT INTO {target}.{family} (key, value) SELECT key, value FROM moved;
+
 --@ get
 SELECT value FROM {schema}.{family} WHERE key = $1::bytea;
 
@@ -278,6 +288,13 @@ SELECT version, forgotten, proof, parts FROM apus.directory FOR UPDATE;
 -- this one until the transaction ends.
 WITH held AS (SELECT 1 FROM apus.lease WHERE holder = $1::text FOR SHARE)
 SELECT 1 / CASE WHEN EXISTS (SELECT 1 FROM held) OR NOT EXISTS (SELECT 1 FROM apus.lease) THEN 1 ELSE 0 END;
+
+--@ leases-lock
+-- Nobody takes a lease until this transaction ends.
+LOCK TABLE apus.lease IN SHARE MODE;
+
+--@ directory-divide
+UPDATE apus.directory SET parts = $1::integer RETURNING 1;
 
 --@ directory-raise
 UPDATE apus.directory SET version = $1::bigint, forgotten = greatest(forgotten, $2::bigint) WHERE version < $1::bigint

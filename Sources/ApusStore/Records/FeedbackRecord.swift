@@ -114,6 +114,19 @@ package enum FeedbackRecord {
     return milliseconds
   }
 
+  /// The token of a row of either kind.
+  static func token(inKey key: Span<UInt8>) throws(RecordError) -> DeviceToken {
+    let start = key.count - 32
+    guard start == timeAt || start == timeAt + 8 else { throw .truncated(field: "token") }
+    var cursor = RecordCursor()
+    let bytes = key.extracting(start..<key.count)
+    return DeviceToken(
+      words: (
+        try cursor.integer("token", in: bytes), try cursor.integer("token", in: bytes),
+        try cursor.integer("token", in: bytes), try cursor.integer("token", in: bytes)
+      ))
+  }
+
   private static func version(
     at cursor: inout RecordCursor, in bytes: Span<UInt8>
   ) throws(RecordError) {

@@ -13,10 +13,10 @@ package enum FirstGeneration {
     return bytes
   }
 
-  static func encode(_ generation: UInt16) -> [UInt8] {
-    var bytes = [version]
-    bytes.append(bigEndian: generation)
-    return bytes
+  static func row(_ generation: UInt16) -> (key: [UInt8], value: [UInt8]) {
+    var value = [version]
+    value.append(bigEndian: generation)
+    return (key, value)
   }
 
   static func decode(_ bytes: Span<UInt8>) throws(RecordError) -> UInt16 {

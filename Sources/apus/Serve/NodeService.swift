@@ -35,6 +35,7 @@ final class NodeService {
   private enum End: Sendable {
     case drained
     case takenOver
+    case divided
     case removed
   }
 
@@ -82,13 +83,14 @@ final class NodeService {
       onOrders: { orders in
         peers.learn(orders)
         if orders.isDraining, orders.standbyCount > 0 { turn.end(.drained) }
-      }, onRemoval: { turn.end(.removed) })
+      }, onRemoval: { turn.end(.removed) }, onDivision: { turn.end(.divided) })
   }
 
   /// Waits until the node may serve. Nil if the operator stopped it before.
   func standBy(_ configuration: ServerConfiguration) throws(CommandFailure) -> Service? {
     do { try follower.catchUp() } catch { throw CommandFailure(.configuration, "\(error)") }
     try requireMembership()
+    beginAgainIfDivided()
     var configuration = configuration
     let cluster = Cluster(directory, program: Program.version)
     configuration.cluster = ClusterNodes(
@@ -111,10 +113,14 @@ final class NodeService {
       },
       permission: { [follower, manager] in
         manager?.isAlive()
-        if Service.takeStopSignal() || follower.isRemoved { return .giveUp }
+        if Service.takeStopSignal() || follower.isRemoved || follower.isDivided { return .giveUp }
         return follower.orders?.isDraining == true ? .wait : .takeOver
       },
-      onTurn: { [follower] in try follower.pull() },
+      onTurn: { [follower] in
+        try follower.pull()
+        // Nobody divides the devices while this node has a lease.
+        return !follower.isDivided
+      },
       onTakeOver: { [turn] in turn.end(.takenOver) })
     let service: Service?
     do { service = try Service.standingBy(configuration) } catch {
@@ -125,6 +131,7 @@ final class NodeService {
       follower.stop()
       edge?.stop()
       try requireMembership()
+      beginAgainIfDivided()
       return nil
     }
     edge?.surrenderAddresses()
@@ -169,6 +176,12 @@ final class NodeService {
     return edge
   }
 
+  private func beginAgainIfDivided() {
+    guard follower.isDivided else { return }
+    log(.notice, "beginning again", .text("reason", "the devices were divided"))
+    Process.beginAgain()
+  }
+
   private func requireMembership() throws(CommandFailure) {
     guard follower.isRemoved else { return }
     throw CommandFailure(
@@ -207,6 +220,7 @@ final class NodeService {
     switch turn.end {
     case nil: return
     case .removed: try requireMembership()
+    case .divided: beginAgainIfDivided()
     case .drained:
       log(.notice, "stepped down", .text("reason", "the node is being drained"))
       Process.beginAgain()

@@ -26,6 +26,7 @@ struct ClusterCommand {
     switch (what, name) {
     case ("invite", nil): try invite()
     case ("nodes", nil): try list()
+    case ("divide", nil): try divide()
     case ("init", let name?): try initialize(node(name))
     case ("join", let name?): try join(node(name))
     case ("drain", let name?): try drain(node(name))
@@ -34,13 +35,13 @@ struct ClusterCommand {
     case ("init", nil), ("join", nil), ("drain", nil), ("resume", nil), ("remove", nil):
       throw CommandFailure(
         .usage, "the node's name is missing", remedy: "Use `apus cluster \(what) NODE`.")
-    case ("invite", _), ("nodes", _):
+    case ("invite", _), ("nodes", _), ("divide", _):
       throw CommandFailure(
         .usage, "\(what) takes no name", remedy: "Use `apus cluster \(what)`.")
     default:
       throw CommandFailure(
         .usage, "unknown action \"\(what)\"",
-        remedy: "Use init, invite, join, nodes, drain, resume or remove.")
+        remedy: "Use init, invite, join, nodes, drain, resume, remove or divide.")
     }
   }
 
@@ -148,6 +149,26 @@ struct ClusterCommand {
     user.record(.nodeResumed, "node \(node.text)")
     Report(
       fields: ["node": .string(node.text)], text: "\(node.text) takes over when it is needed.\n"
+    ).print(invocation)
+  }
+
+  private func divide() throws(CommandFailure) {
+    let parts = Int(invocation.value(ClusterOptions.parts))
+    let report = try user.attempt {
+      try cluster.divide(
+        into: parts, allowsSingleServer: invocation.isOn(StoreOptions.singleDatabase))
+    }
+    user.record(.devicesDivided, "\(parts) parts")
+    Report(
+      fields: [
+        "parts": .integer(Int64(parts)), "moved": .integer(Int64(report.moved)),
+        "rows": .integer(Int64(report.rows)),
+      ],
+      text: """
+        The devices are divided into \(counted(parts, "part")): \(report.moved) of \(counted(report.rows, "row")) moved.
+        Start \(counted(parts, "node")) with --link-listen, each of which serves one part, and one more that stands by.
+
+        """
     ).print(invocation)
   }
 

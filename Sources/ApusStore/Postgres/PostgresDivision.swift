@@ -1,0 +1,234 @@
+package import ApusModel
+
+/// Divides a cluster's devices into more parts: moves the rows of each device to the tables of its new part.
+///
+/// One transaction does all of it, so that an interrupted division has changed nothing. Meanwhile nobody takes a lease;
+/// a process that has taken one reads afterwards how many parts there are.
+package struct PostgresDivision {
+  /// The part of a device among that many.
+  package typealias Place = (_ device: DeviceID, _ partCount: Int) -> Int
+
+  package struct Report: Sendable, Equatable {
+    /// Rows that are in the tables of another part than before.
+    package var moved = 0
+    /// All rows about devices.
+    package var rows = 0
+  }
+
+  private let address: PostgresAddress
+  private let options: PostgresOptions
+  private let partCount: Int
+  private let place: Place
+  private let device: (DeviceToken) -> DeviceID?
+
+  /// How many keys are read and moved by one statement.
+  private static let keysAtOnce: Int64 = 2000
+  /// Milliseconds for a statement, of which the commit also waits for the standbys.
+  private static let statementMilliseconds: Int64 = 120_000
+  /// Milliseconds for which others may hold the shared files or a lease.
+  private static let lockMilliseconds: Int64 = 15_000
+
+  /// - Parameters:
+  ///   - partCount: The new number of parts.
+  ///   - device: Whom a token was issued to; nil if it was not issued here.
+  package init(
+    _ address: PostgresAddress, _ options: PostgresOptions, into partCount: Int,
+    place: @escaping Place, device: @escaping (DeviceToken) -> DeviceID?
+  ) {
+    (self.address, self.options, self.partCount) = (address, options, partCount)
+    (self.place, self.device) = (place, device)
+  }
+
+  /// - Throws: `.inUse` if a part has a process; `.unsuitableDatabase` if there are as many parts already. Both changed
+  ///   nothing. After `.database` the database says what happened.
+  package func run() throws(StoreError) -> Report {
+    for part in 0..<partCount { try prepareTables(of: part) }
+    let connection = try attempt { () throws(PostgresFault) in
+      try PostgresConnection(
+        address, name: "apus-cluster/\(options.node)/division",
+        withinMilliseconds: options.answerMilliseconds)
+    }
+    let earlier = try begin(connection)
+    var report = Report()
+    for part in 0..<earlier {
+      for family: StoreFamily in [.mailbox, .devices, .feedback, .channels] {
+        try move(family, from: part, of: earlier, connection, &report)
+      }
+    }
+    try raiseNumbers(connection)
+    try attempt { () throws(PostgresFault) in
+      try connection.execute(.directoryDivide, PostgresValues(.shortInteger(Int32(partCount))))
+      try connection.execute("COMMIT")
+      try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
+    }
+    return report
+  }
+
+  private func attempt<Result>(
+    _ body: () throws(PostgresFault) -> Result
+  ) throws(StoreError) -> Result {
+    try PostgresTables(address: address, part: 0).attempt(body)
+  }
+
+  private func prepareTables(of part: Int) throws(StoreError) {
+    let tables = PostgresTables(address: address, part: part)
+    let connection = try tables.attempt { () throws(PostgresFault) in
+      try PostgresConnection(
+        address, part: part, name: "apus-cluster/\(options.node)/division",
+        withinMilliseconds: options.answerMilliseconds)
+    }
+    try tables.requireSafe(connection, allowsSingleServer: options.allowsSingleServer)
+    _ = try tables.prepare(connection)
+  }
+
+  /// Begins the transaction, and keeps others from changing what it depends on. Returns the number of parts until now.
+  private func begin(_ connection: PostgresConnection) throws(StoreError) -> Int {
+    var earlier = 0
+    var holder: String?
+    try attempt { () throws(PostgresFault) in
+      try connection.execute("BEGIN")
+      try connection.execute(.directoryLock)
+      try connection.execute(.leasesLock)
+      try connection.execute(.leases)
+      try connection.finish(withinMilliseconds: Self.lockMilliseconds) { place, rows in
+        if place == 1, rows.count > 0 { earlier = Int(rows.integer(0, 3)) }
+        guard place == 3 else { return }
+        holder = (0..<rows.count).first { rows.integer($0, 3) == 0 }.map { rows.text($0, 4) }
+      }
+    }
+    if let holder {
+      throw .inUse(
+        place: address.description, detail: "the node \(holder) did not give its lease back")
+    }
+    guard earlier > 0, earlier < partCount else {
+      throw .unsuitableDatabase(
+        place: address.description, detail: "its devices are divided into \(earlier) parts already")
+    }
+    return earlier
+  }
+
+  // MARK: Rows
+
+  private func move(
+    _ family: StoreFamily, from part: Int, of earlier: Int, _ connection: PostgresConnection,
+    _ report: inout Report
+  ) throws(StoreError) {
+    let statements = PostgresStatements.of(part: part)
+    let keys = statements.text(.keys, of: family)
+    var last: [UInt8] = []
+    while true {
+      var found: [[UInt8]] = []
+      try attempt { () throws(PostgresFault) in
+        try connection.execute(keys, PostgresValues(.bytes(last), .integer(Self.keysAtOnce)))
+        try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, rows in
+          found = (0..<rows.count).map { rows.bytes($0, 0).copied() }
+        }
+      }
+      let leaving = try leaving(found, family, part, of: earlier, &report)
+      try attempt { () throws(PostgresFault) in
+        for (target, keys) in leaving where !keys.isEmpty {
+          var values = PostgresValues()
+          values.beginArray()
+          for key in keys { values.appendElement(key.span) }
+          values.endArray()
+          try connection.execute(statements.move(family, to: target), values)
+        }
+        try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
+      }
+      guard found.count == Self.keysAtOnce, let next = found.last else { return }
+      last = next
+    }
+  }
+
+  /// The keys that do not belong into a part any more, by their new part.
+  private func leaving(
+    _ keys: [[UInt8]], _ family: StoreFamily, _ part: Int, of earlier: Int,
+    _ report: inout Report
+  ) throws(StoreError) -> [Int: [[UInt8]]] {
+    var leaving: [Int: [[UInt8]]] = [:]
+    for key in keys {
+      guard let owner = try owner(family, key) else { continue }
+      let target = place(owner, partCount)
+      // Others are found again in that part.
+      if target <= part || target >= earlier { report.rows += 1 }
+      guard target != part else { continue }
+      report.moved += 1
+      leaving[target, default: []].append(key)
+    }
+    return leaving
+  }
+
+  /// The device that a row is about; nil for a row that stays where it is.
+  private func owner(_ family: StoreFamily, _ key: [UInt8]) throws(StoreError) -> DeviceID? {
+    do throws(RecordError) {
+      return switch try RowOwner(family, key: key.span) {
+      case .device(let device): device
+      case .token(let token): device(token)
+      case .part: nil
+      }
+    } catch {
+      throw .corrupted(path: "\(address), \(family.name)", detail: "\(error)")
+    }
+  }
+
+  // MARK: Numbers
+
+  /// What each part has counted until now.
+  private struct Counted {
+    var numbers = CountedNumbers(firstGeneration: 1, orderCeiling: 0)
+    /// Counters of any of the parts; nil if none has any.
+    var example: TopicCounters?
+    /// The parts without counters.
+    var uncounted: Set<Int> = []
+  }
+
+  private func readCounted() throws(StoreError) -> Counted {
+    var counted = Counted()
+    for part in 0..<partCount {
+      let rows = try PostgresFollower(address, node: options.node, part: part)
+      counted.numbers = counted.numbers.merged(with: try CountedNumbers(of: rows))
+      if let counters = try rows.readCounters().first?.counters {
+        counted.example = counters
+      } else {
+        counted.uncounted.insert(part)
+      }
+    }
+    return counted
+  }
+
+  /// What was counted in any of the parts is counted in all: rows keep their numbers wherever they are. A part without
+  /// counters gets one that is 0, because its node would count again what has moved there.
+  private func raiseNumbers(_ connection: PostgresConnection) throws(StoreError) {
+    let counted = try readCounted()
+    let numbers = [
+      AcceptanceOrder.row(ceiling: counted.numbers.orderCeiling),
+      FirstGeneration.row(counted.numbers.firstGeneration),
+    ]
+    try attempt { () throws(PostgresFault) in
+      for part in 0..<partCount {
+        let counters = counted.uncounted.contains(part) ? counted.example.map(Self.zero) : nil
+        try connection.execute(
+          PostgresStatements.of(part: part).text(.put, of: .meta),
+          Self.values(numbers + (counters.map { [$0] } ?? [])))
+      }
+      try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
+    }
+  }
+
+  private static func zero(of counters: TopicCounters) -> (key: [UInt8], value: [UInt8]) {
+    let (topic, environment) = (counters.topic, counters.environment)
+    var value: [UInt8] = []
+    CountersRecord.encode(TopicCounters(topic: topic, environment: environment), into: &value)
+    return (CountersRecord.key(worker: 0, topic: topic, environment: environment), value)
+  }
+
+  private static func values(_ rows: [(key: [UInt8], value: [UInt8])]) -> PostgresValues {
+    var values = PostgresValues()
+    for column in [rows.map(\.key), rows.map(\.value)] {
+      values.beginArray()
+      for bytes in column { values.appendElement(bytes.span) }
+      values.endArray()
+    }
+    return values
+  }
+}
