@@ -69,13 +69,12 @@ struct PostgresDivisionTests {
       all += [
         (.devices, device + [1], [number]), (.mailbox, device + [0, 0, 0, 1, 0], [number, 1]),
         (.mailbox, device + [0, 0, 0, 1, 0, 1], [number, 2]),
-        (.channels, [2] + device + [1], [number]),
+        (.channels, [2] + device + [1], [1]),
         (.feedback, [0, 0, 0, 0, 1, 0] + Self.device(9) + Self.token(number), [1]),
         (.feedback, [1, 0, 0, 0, 1, 0] + Self.token(number), [1] + Self.device(9)),
       ]
     }
     let staying: [(StoreFamily, [UInt8], [UInt8])] = [
-      (.channels, [0] + [UInt8](repeating: 3, count: 16), [1]), (.channels, [1, 3], [1]),
       (.channels, [3, 0, 0, 0, 1], [1]), (.relay, [1, 1], [1]), (.ledger, [0, 0, 1], [1]),
       (.meta, [1, 1], [1]),
       // A token that nobody was issued.
@@ -99,6 +98,97 @@ struct PostgresDivisionTests {
     #expect(try divide(into: 4) == .init(moved: 12, rows: 24))
     #expect(try rows(.devices, of: 0) == [Self.device(4) + [1, 4]])
     #expect(try rows(.devices, of: 3) == [Self.device(3) + [1, 3]])
+  }
+
+  private static let channel = [UInt8](repeating: 3, count: 16)
+  private static let channelRow: (StoreFamily, [UInt8], [UInt8]) = (
+    .channels, [0, 0x0e, 0, 0, 0, 1] + channel, [1, 1, 10, 0, 0, 0, 0, 0, 0, 0, 1]
+  )
+
+  /// What the channel keeps: its order, the id (16 times 9), accepted, kept until, priority, payload.
+  private static func broadcast(_ order: UInt8) -> (StoreFamily, [UInt8], [UInt8]) {
+    (
+      .channels, [1, 0x0e, 0, 0, 0, 1] + channel,
+      [1] + device(order) + [UInt8](repeating: 9, count: 16) + device(1) + device(2) + [
+        10, 0x7b, 0x7d,
+      ]
+    )
+  }
+
+  /// A device's subscription: up to which broadcast it has all, the one that it was sent last, and how often.
+  private static func subscription(
+    _ number: UInt8, newest: UInt8, tried: UInt8 = 0, _ count: UInt8 = 0
+  ) -> (StoreFamily, [UInt8], [UInt8]) {
+    (
+      .channels, [2] + device(number) + [1],
+      [1] + channel + device(newest) + device(tried) + [count]
+    )
+  }
+
+  private func expectChannels(
+    of part: Int, _ rows: [(StoreFamily, [UInt8], [UInt8])],
+    sourceLocation: SourceLocation = #_sourceLocation
+  ) throws {
+    #expect(
+      try self.rows(.channels, of: part) == rows.map { $0.1 + $0.2 }, sourceLocation: sourceLocation
+    )
+  }
+
+  @Test("New parts know the channels, and devices have the same broadcasts as before")
+  func channels() throws {
+    // Device 1 has it, and device 3 was sent it twice.
+    try put(
+      0,
+      [
+        Self.channelRow, Self.broadcast(200), Self.subscription(1, newest: 200),
+        Self.subscription(3, newest: 199, tried: 200, 2),
+      ])
+    try divide(into: 2)
+    try expectChannels(
+      of: 1,
+      [
+        Self.channelRow, Self.broadcast(200), Self.subscription(1, newest: 200),
+        Self.subscription(3, newest: 199, tried: 200, 2),
+      ])
+    // Part 1 has had it as the seventh of its own.
+    try put(
+      1,
+      [
+        Self.broadcast(7), Self.subscription(1, newest: 7),
+        Self.subscription(3, newest: 6, tried: 7, 1), Self.subscription(5, newest: 7),
+      ])
+    try divide(into: 3)
+    try expectChannels(
+      of: 0,
+      [
+        Self.channelRow, Self.broadcast(200), Self.subscription(3, newest: 199, tried: 200, 1),
+      ])
+    try expectChannels(
+      of: 1, [Self.channelRow, Self.broadcast(7), Self.subscription(1, newest: 7)])
+    try expectChannels(
+      of: 2, [Self.channelRow, Self.broadcast(200), Self.subscription(5, newest: 200)])
+  }
+
+  @Test("A device needs what its new part keeps and its old one never had")
+  func laterBroadcast() throws {
+    func kept(_ id: UInt64, _ order: UInt64) throws -> KeptBroadcasts {
+      var kept = KeptBroadcasts()
+      var value: [UInt8] = [1]
+      for number in [order, id, id] { value.append(bigEndian: number) }
+      let key = Self.broadcast(1).1
+      try kept.add(key: key.span, head: value.span)
+      return kept
+    }
+    let channel = ChannelID(high: 0x0303_0303_0303_0303, low: 0x0303_0303_0303_0303)
+    let record = SubscriptionRecord([
+      .init(channel: channel, newestOrder: 500, triedOrder: 500, triedCount: 3)
+    ])
+    let needed = SubscriptionRecord([.init(channel: channel, newestOrder: 8)])
+    #expect(try kept(1, 500).moved(record, to: kept(2, 9)) == needed)
+    #expect(KeptBroadcasts().moved(record, to: try kept(2, 9)) == needed)
+    // Nothing is kept there, and what comes has a higher order than any before.
+    #expect(try kept(1, 500).moved(record, to: KeptBroadcasts()) == record)
+    #expect(KeptBroadcasts().moved(record, to: try kept(2, 0)).subscriptions[0].newestOrder == 0)
   }
 
   @Test("Every part goes on after the highest number that was assigned in any")

@@ -72,4 +72,56 @@ struct ClusterDivisionTests {
     }
     for device in devices { device.disconnect() }
   }
+
+  /// The member "n" of the broadcasts that were shown, once there are that many.
+  private func shown(_ listener: Companion, _ count: Int) throws -> [Int] {
+    try listener.wait(for: "\(count) broadcasts") { lines in
+      let numbers = lines.compactMap { ($0["payload"] as? [String: Any])?["n"] as? Int }
+      return numbers.count >= count ? numbers : nil
+    }
+  }
+
+  @Test("Devices stay subscribed, and have a stored broadcast once")
+  func broadcasts() throws {
+    defer { removeFiles() }
+    _ = try a.run(["app", "--change", Installation.topic, "--broadcast", "on"])
+    try a.start(Installation.linked())
+    let channel = try a.run(["channel", "create", "--topic", Installation.topic])
+      .trimmingCharacters(in: .whitespacesAndNewlines)
+    func broadcast(_ n: Int) throws {
+      _ = try a.run([
+        "send", "--channel", channel, "--topic", Installation.topic, "--expiration", "+1h",
+        "--payload", #"{"aps":{"timestamp":\#(n),"event":"update","content-state":{}},"n":\#(n)}"#,
+      ])
+    }
+    let devices = try (0..<6).map { try a.device("phone-\($0)") }
+    func listen(_ device: InstalledDevice) throws -> Companion {
+      try device.listen(["--topic", Installation.topic, "--channel", channel])
+    }
+    var listeners = try devices.map { try listen($0) }
+    for listener in listeners { _ = try listener.first("subscribed") }
+    try broadcast(1)
+    for listener in listeners { #expect(try shown(listener, 1) == [1]) }
+    for listener in listeners[..<3] { listener.stop() }
+    try broadcast(2)
+    for listener in listeners[3...] {
+      #expect(try shown(listener, 2) == [1, 2])
+      listener.stop()
+    }
+    a.service?.stop()
+    _ = try a.run(["cluster", "divide", "--parts", "2", "--single-database"])
+    for node in nodes { try node.start(Installation.linked()) }
+    try b.wait(for: ["a": "serving", "b": "serving"])
+
+    listeners = try devices.map { try listen($0) }
+    defer { for listener in listeners { listener.stop() } }
+    for listener in listeners[..<3] { #expect(try shown(listener, 1) == [2]) }
+    try broadcast(3)
+    for listener in listeners[..<3] { #expect(try shown(listener, 2) == [2, 3]) }
+    for listener in listeners[3...] { #expect(try shown(listener, 1) == [3]) }
+    // Nodes say once in a second how many subscribers they have counted.
+    usleep(2_500_000)
+    let listed = try Programs.json(a.run(["channel", "show", channel, "--json"]))
+    #expect(listed["subscriptions"] as? Int == 6, "\(listed)")
+  }
 }

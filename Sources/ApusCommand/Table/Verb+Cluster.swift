@@ -23,8 +23,8 @@ extension Verb {
       """,
       """
       `divide` divides the devices into more parts, each of which a node serves. Stop the services of all nodes \
-      before, and start as many as there are parts afterwards, with --link-listen, and one more that stands by. \
-      Nothing that was accepted is lost; an interrupted division changes nothing.
+      before, and start as many as there are parts afterwards, with --link-listen, and one more to stand by. Nothing \
+      that was accepted is lost; an interrupted division changes nothing.
       """,
     ], operands: "WHAT [NODE]", operandCount: 1...2,
     operandWords: ["init", "invite", "join", "nodes", "drain", "resume", "remove", "divide"],

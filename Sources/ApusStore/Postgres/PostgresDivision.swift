@@ -49,11 +49,13 @@ package struct PostgresDivision {
         withinMilliseconds: options.answerMilliseconds)
     }
     let earlier = try begin(connection)
+    let broadcasts = try giveChannels(toPartsAfter: earlier, connection)
     var report = Report()
     for part in 0..<earlier {
-      for family: StoreFamily in [.mailbox, .devices, .feedback, .channels] {
+      for family: StoreFamily in [.mailbox, .devices, .feedback] {
         try move(family, from: part, of: earlier, connection, &report)
       }
+      try moveSubscriptions(from: part, of: earlier, broadcasts, connection, &report)
     }
     try raiseNumbers(connection)
     try attempt { () throws(PostgresFault) in
@@ -98,7 +100,9 @@ package struct PostgresDivision {
     }
     if let holder {
       throw .inUse(
-        place: address.description, detail: "the node \(holder) did not give its lease back")
+        place: address.description,
+        detail:
+          "the node \(holder) did not give its lease back: start its service, and stop it again")
     }
     guard earlier > 0, earlier < partCount else {
       throw .unsuitableDatabase(
@@ -127,11 +131,7 @@ package struct PostgresDivision {
       let leaving = try leaving(found, family, part, of: earlier, &report)
       try attempt { () throws(PostgresFault) in
         for (target, keys) in leaving where !keys.isEmpty {
-          var values = PostgresValues()
-          values.beginArray()
-          for key in keys { values.appendElement(key.span) }
-          values.endArray()
-          try connection.execute(statements.move(family, to: target), values)
+          try connection.execute(statements.move(family, to: target), Self.array(keys))
         }
         try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
       }
@@ -148,14 +148,23 @@ package struct PostgresDivision {
     var leaving: [Int: [[UInt8]]] = [:]
     for key in keys {
       guard let owner = try owner(family, key) else { continue }
-      let target = place(owner, partCount)
-      // Others are found again in that part.
-      if target <= part || target >= earlier { report.rows += 1 }
-      guard target != part else { continue }
-      report.moved += 1
-      leaving[target, default: []].append(key)
+      if let target = target(of: owner, in: part, of: earlier, &report) {
+        leaving[target, default: []].append(key)
+      }
     }
     return leaving
+  }
+
+  /// The part that a row moves to; nil if it stays.
+  private func target(
+    of owner: DeviceID, in part: Int, of earlier: Int, _ report: inout Report
+  ) -> Int? {
+    let target = place(owner, partCount)
+    // Others are found again in that part.
+    if target <= part || target >= earlier { report.rows += 1 }
+    guard target != part else { return nil }
+    report.moved += 1
+    return target
   }
 
   /// The device that a row is about; nil for a row that stays where it is.
@@ -166,9 +175,90 @@ package struct PostgresDivision {
       case .token(let token): device(token)
       case .part: nil
       }
-    } catch {
-      throw .corrupted(path: "\(address), \(family.name)", detail: "\(error)")
+    } catch { throw corrupted(family, error) }
+  }
+
+  // MARK: Subscriptions
+
+  /// Gives the new parts the channels of part 0, so that they know what devices are subscribed to. Returns what the
+  /// channels keep in each part.
+  private func giveChannels(
+    toPartsAfter earlier: Int, _ connection: PostgresConnection
+  ) throws(StoreError) -> [KeptBroadcasts] {
+    let main = PostgresStatements.of(part: 0)
+    var broadcasts = [KeptBroadcasts](repeating: KeptBroadcasts(), count: partCount)
+    var fault: RecordError?
+    try attempt { () throws(PostgresFault) in
+      for part in earlier..<partCount { try connection.execute(main.channelsCopy(to: part)) }
+      for part in 0..<partCount {
+        try connection.execute(PostgresStatements.of(part: part).text(.broadcasts))
+      }
+      try connection.finish(withinMilliseconds: Self.statementMilliseconds) { place, rows in
+        let part = place - (partCount - earlier)
+        guard part >= 0 else { return }
+        for row in 0..<rows.count {
+          do throws(RecordError) {
+            try broadcasts[part].add(key: rows.bytes(row, 0), head: rows.bytes(row, 1))
+          } catch { fault = error }
+        }
+      }
     }
+    if let fault { throw corrupted(.channels, fault) }
+    return broadcasts
+  }
+
+  private func corrupted(_ family: StoreFamily, _ fault: RecordError) -> StoreError {
+    .corrupted(path: "\(address), \(family.name)", detail: "\(fault)")
+  }
+
+  /// Rows of subscriptions are changed when they move: see ``KeptBroadcasts``.
+  private func moveSubscriptions(
+    from part: Int, of earlier: Int, _ broadcasts: [KeptBroadcasts],
+    _ connection: PostgresConnection, _ report: inout Report
+  ) throws(StoreError) {
+    let statements = PostgresStatements.of(part: part)
+    let (scan, delete) = (
+      statements.text(.scan, of: .channels), statements.text(.delete, of: .channels)
+    )
+    var first: [UInt8] = [SubscriptionRecord.kind]
+    while true {
+      var found: [(key: [UInt8], value: [UInt8])] = []
+      try attempt { () throws(PostgresFault) in
+        try connection.execute(
+          scan,
+          PostgresValues(
+            .bytes(first), .bytes([SubscriptionRecord.kind + 1]), .integer(Self.keysAtOnce)))
+        try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, rows in
+          found = (0..<rows.count).map { (rows.bytes($0, 0).copied(), rows.bytes($0, 1).copied()) }
+        }
+      }
+      var leaving: [Int: [(key: [UInt8], value: [UInt8])]] = [:]
+      for row in found {
+        guard let owner = try owner(.channels, row.key),
+          let target = target(of: owner, in: part, of: earlier, &report)
+        else { continue }
+        let value = try translated(row.value, from: broadcasts[part], to: broadcasts[target])
+        leaving[target, default: []].append((row.key, value))
+      }
+      try attempt { () throws(PostgresFault) in
+        for (target, rows) in leaving {
+          try connection.execute(delete, Self.array(rows.map(\.key)))
+          try connection.execute(
+            PostgresStatements.of(part: target).text(.put, of: .channels), Self.values(rows))
+        }
+        try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
+      }
+      guard found.count == Self.keysAtOnce, let last = found.last else { return }
+      first = last.key + [0]
+    }
+  }
+
+  private func translated(
+    _ value: [UInt8], from here: KeptBroadcasts, to there: KeptBroadcasts
+  ) throws(StoreError) -> [UInt8] {
+    do throws(RecordError) {
+      return here.moved(try SubscriptionRecord(decoding: value.span), to: there).encoded()
+    } catch { throw corrupted(.channels, error) }
   }
 
   // MARK: Numbers
@@ -222,13 +312,16 @@ package struct PostgresDivision {
     return (CountersRecord.key(worker: 0, topic: topic, environment: environment), value)
   }
 
+  private static func array(_ keys: [[UInt8]]) -> PostgresValues {
+    var values = PostgresValues()
+    values.appendArray(keys)
+    return values
+  }
+
   private static func values(_ rows: [(key: [UInt8], value: [UInt8])]) -> PostgresValues {
     var values = PostgresValues()
-    for column in [rows.map(\.key), rows.map(\.value)] {
-      values.beginArray()
-      for bytes in column { values.appendElement(bytes.span) }
-      values.endArray()
-    }
+    values.appendArray(rows.map(\.key))
+    values.appendArray(rows.map(\.value))
     return values
   }
 }

@@ -47,6 +47,8 @@ package struct PostgresStatements: Sendable {
     case leaseHeld = "lease-held"
     case leasesLock = "leases-lock"
     case directoryDivide = "directory-divide"
+    case channelsCopy = "channels-copy"
+    case broadcasts
     case directoryRaise = "directory-raise"
     case filesChanged = "files-changed"
     case filesInParts = "files-in-parts"
@@ -96,6 +98,11 @@ package struct PostgresStatements: Sendable {
   /// Moves rows of a family to the tables of another part.
   func move(_ family: StoreFamily, to part: Int) -> String {
     text(.move, of: family).replacing("{target}", with: Self.schema(part))
+  }
+
+  /// Copies channels to the tables of another part.
+  func channelsCopy(to part: Int) -> String {
+    text(.channelsCopy).replacing("{target}", with: Self.schema(part))
   }
 
   var settings: [String] { Self.commands(text("settings")) }

@@ -59,6 +59,13 @@ struct PostgresValues: Sendable {
     for number: Int32 in [1, 0, Self.bytea, 0, 1] { bytes.append(bigEndian: number) }
   }
 
+  /// A whole array.
+  mutating func appendArray(_ elements: [[UInt8]]) {
+    beginArray()
+    for element in elements { appendElement(element.span) }
+    endArray()
+  }
+
   mutating func appendElement(_ element: Span<UInt8>) {
     bytes.append(bigEndian: Int32(element.count))
     bytes.append(element)

@@ -214,6 +214,15 @@ WITH moved AS (
     RETURNING stored.key, stored.value
 ) INSERT INTO {target}.{family} (key, value) SELECT key, value FROM moved;
 
+--@ channels-copy
+-- Channels, and what they keep, for another part. What the first byte of keys means: `ChannelRecord`.
+INSERT INTO {target}.channels (key, value) SELECT key, value FROM {schema}.channels WHERE key < '\x02'::bytea;
+
+--@ broadcasts
+-- What channels keep, by the beginning of each value: its order and its id.
+SELECT key, substring(value FROM 1 FOR 25) FROM {schema}.channels
+  WHERE key >= '\x01'::bytea AND key < '\x02'::bytea ORDER BY key;
+
 --@ get
 SELECT value FROM {schema}.{family} WHERE key = $1::bytea;
 

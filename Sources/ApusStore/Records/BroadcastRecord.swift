@@ -42,13 +42,28 @@ package struct BroadcastRecord: Sendable, Hashable {
     return output
   }
 
-  package init(decoding bytes: Span<UInt8>) throws(RecordError) {
+  /// How a value begins: its order and its id. Needs 25 bytes of it.
+  static func head(
+    _ bytes: Span<UInt8>
+  ) throws(RecordError) -> (order: UInt64, id: NotificationID) {
     var cursor = RecordCursor()
+    return try head(bytes, &cursor)
+  }
+
+  private static func head(
+    _ bytes: Span<UInt8>, _ cursor: inout RecordCursor
+  ) throws(RecordError) -> (order: UInt64, id: NotificationID) {
     let version: UInt8 = try cursor.integer("version", in: bytes)
     guard version == Self.version else { throw .unknownVersion(version) }
-    order = try cursor.integer("order", in: bytes)
-    id = NotificationID(
+    let order: UInt64 = try cursor.integer("order", in: bytes)
+    let id = NotificationID(
       high: try cursor.integer("id", in: bytes), low: try cursor.integer("id", in: bytes))
+    return (order, id)
+  }
+
+  package init(decoding bytes: Span<UInt8>) throws(RecordError) {
+    var cursor = RecordCursor()
+    (order, id) = try Self.head(bytes, &cursor)
     acceptedMilliseconds = try cursor.integer("accepted", in: bytes)
     expirationSeconds = try cursor.integer("kept until", in: bytes)
     guard acceptedMilliseconds >= 0, expirationSeconds > 0 else {

@@ -75,6 +75,17 @@ package enum ChannelRecord {
 }
 
 extension ChannelRecord {
+  /// The channel of a key that `broadcastKey` made.
+  static func channel(inBroadcastKey key: Span<UInt8>) throws(RecordError) -> ChannelID {
+    guard key.count >= idAt, key[0] == broadcastKind else { throw .malformed(field: "kind") }
+    let id = key.extracting(idAt...)
+    var cursor = RecordCursor()
+    let channel = ChannelID(
+      high: try cursor.integer("id", in: id), low: try cursor.integer("id", in: id))
+    try cursor.end(in: id)
+    return channel
+  }
+
   /// Decodes a row of any kind of the family.
   package static func examine(key: Span<UInt8>, value: Span<UInt8>) throws(RecordError) {
     switch key.isEmpty ? channelKind : key[0] {
