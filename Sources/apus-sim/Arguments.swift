@@ -13,6 +13,8 @@ struct Arguments {
     case walks
     /// Each rule broken on purpose.
     case canaries
+    /// The worlds that are run whatever the seeds.
+    case known
   }
 
   private(set) var seed: UInt64?
@@ -37,6 +39,7 @@ struct Arguments {
       --count N       run N seeds, one after the other (default: 1)
       --duration S    continue with the following seeds for S seconds
       --canaries      break each rule once, and find out whether the law about it is reported
+      --known         a world that once broke a law, and one whose disk is full for an hour
       --walks         only walk: one shard, its disk and its devices, 300 random steps for each seed; and a cluster of
                       nodes over one database, for 43 seconds
       --trace         print the last events, even if no law was broken
@@ -65,6 +68,7 @@ struct Arguments {
         canary = try Self.value(SimulationCanary.init(rawValue:), of: word, &rest)
       case "--walks": kind = .walks
       case "--canaries": kind = .canaries
+      case "--known": kind = .known
       case "--trace": printsTrace = true
       case "--help", "-h": asksForHelp = true
       default: throw Fault(description: "unknown option \"\(word)\"; see apus-sim --help")

@@ -14,6 +14,7 @@ struct Sim {
         case .worlds: try run(arguments)
         case .walks: walk(arguments)
         case .canaries: try runCanaries()
+        case .known: try runKnownWorlds()
         }
       exit(isGood ? 0 : 1)
     } catch {

@@ -31,27 +31,19 @@ struct SimulationTests {
 
   @Test("No law is broken with several nodes", arguments: [2, 5])
   func cluster(nodes: Int) throws {
-    let report = try run(seed: UInt64(nodes)) { $0.nodes = nodes }
+    let report = try run(seed: UInt64(nodes), seconds: 120) { $0.nodes = nodes }
     #expect(
-      report.violations.isEmpty, "\(report.violations)\napus-sim --seed \(nodes) --nodes \(nodes)")
+      report.violations.isEmpty,
+      "\(report.violations)\napus-sim --seed \(nodes) --nodes \(nodes) --hours 0.0333334")
     #expect(report.accepted > 0 && report.delivered > 0)
     #expect(report.links > 0)
   }
 
-  /// In this world a device that is cut off switches a topic on while the disk is full: the service cannot know yet,
-  /// and discards.
-  @Test("A filter that is still under way breaks no law")
-  func filterUnderWay() throws {
-    let report = try run(seed: 176_301_652_618_659, seconds: 1800) {
-      ($0.hasChannels, $0.nodes) = (false, 1)
-    }
-    #expect(report.violations.isEmpty, repetition(report))
-  }
-
-  @Test("A disk that is full for an hour loses nothing that was accepted")
+  /// `make sim` fills it for an hour.
+  @Test("A disk that is full for five minutes loses nothing that was accepted")
   func fullDisk() throws {
-    var options = Simulation.Options(seed: 1, seconds: 4200)
-    options.fullDiskSeconds = 300..<3900
+    var options = Simulation.Options(seed: 1, seconds: 600)
+    options.fullDiskSeconds = 120..<420
     let report = try Simulation(options).run()
     #expect(report.violations.isEmpty, "\(report.violations)")
     #expect(report.undeliveredWhileFull == 0)
