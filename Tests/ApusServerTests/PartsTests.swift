@@ -237,8 +237,9 @@ struct PartsTests {
         + broadcast(ids[0], order: 4, [0x7b, 0x20, 0x7d]) + [0, 0, 0, 1, 5])
     #expect(try device.broadcast()[3] == [0x7b, 0x20, 0x7d])
     try device.expectNothing()
-    let confirmation = try device.change(ConnectedDevice.subscriptions(to: [names[1]]))
-    #expect(confirmation[4] == [2])
+    try waitUntil("the second channel's end") {
+      try device.change(ConnectedDevice.subscriptions(to: [names[1]]))[4] == [2]
+    }
   }
 
   @Test("While the channels' node does not answer, a channel that may be new is no unknown one")
