@@ -219,7 +219,7 @@ package struct Cluster {
           "the devices are divided into \(counted(shared.parts, "part")) already, and only into more can they be "
             + "divided further: give a larger --parts")
       }
-      if let running = try database.nodes().first(where: { $0.isLive && $0.state != .stopped }) {
+      if let running = try database.nodes().first(where: \.isLive) {
         throw DirectoryProblem(
           "\(running.name) is running: stop the services of all nodes, and start them afterwards")
       }

@@ -95,6 +95,8 @@ struct ClusterTests {
       let token = String(decoding: Hex.encode(sealer.seal(claims).bytes.span), as: UTF8.self)
       let key = "int8send(\(device.rawValue)) || '\\x01'::bytea"
       try nodes.sql("INSERT INTO apus.devices VALUES (\(key), '\\x01')")
+      let slot = "int8send(\(device.rawValue)) || '\\x0000000100'::bytea"
+      try nodes.sql("INSERT INTO apus.mailbox VALUES (\(slot), '\\x01')")
       try nodes.sql("INSERT INTO apus.feedback VALUES ('\\x010000000100\(token)', '\\x01')")
     }
     let database = try nodes.a.clusterDatabase(node: "b", purpose: "test")
@@ -119,7 +121,11 @@ struct ClusterTests {
       try nodes.sql("SELECT \(numbers) FROM apus_1.devices ORDER BY 1") == moved.map { "\($0)" })
     #expect(try nodes.sql("SELECT count(*) FROM apus_1.feedback") == ["\(moved.count)"])
     #expect(try nodes.a.clusterMember()?.parts == 2)
-    // One that knew the old number, and was stopped or had no connection meanwhile.
+    // A command on another node reads all parts.
+    #expect(try nodes.b.clusterMember()?.parts == 1)
+    #expect(try nodes.b.storedNotificationCount() == 20)
+    #expect(try nodes.b.clusterMember()?.parts == 2)
+    // A process that knew the old number, and had no connection meanwhile.
     try before.pull()
     #expect(before.isDivided)
     #expect(try nodes.b.clusterMember()?.parts == 2)

@@ -1,5 +1,6 @@
 package import ApusCore
 import ApusModel
+import ApusStore
 import ApusTrust
 import ApusWire
 
@@ -64,8 +65,19 @@ extension DataDirectory {
     return ClusterMember(node: node, address: section["address"] ?? "", key: key, parts: parts)
   }
 
-  /// The number of parts into which the devices are divided; 1 for a service of its own.
+  /// The number of parts into which the devices are divided, as the node knows it; 1 for a service of its own.
   package func partCount() throws -> Int { try clusterMember()?.parts ?? 1 }
+
+  /// The same as the database says: the devices may have been divided since the node's service ran last.
+  func currentPartCount() throws -> Int {
+    guard let member = try clusterMember() else { return 1 }
+    let database = try clusterDatabase(node: member.node.text, purpose: "command")
+    guard let parts = try database.directory()?.parts, parts != member.parts else {
+      return member.parts
+    }
+    try save(member.with(parts: parts))
+    return parts
+  }
 
   /// Makes the directory that of a node.
   package func save(_ member: ClusterMember) throws {

@@ -68,7 +68,7 @@ extension DataDirectory {
     }
     let member = try clusterMember()
     var count = 0
-    for part in 0..<(try partCount()) {
+    for part in 0..<(try currentPartCount()) {
       var options = PostgresOptions()
       options.allowsSingleServer = allowsSingleServer
       options.part = part

@@ -29,7 +29,7 @@ package struct StoreCopy {
 
   /// - Throws: Why nothing was changed. The target may then have some of the rows, and no service uses it.
   package func run(from source: StorePlace, to target: StorePlace) throws -> Report {
-    let parts = try directory.partCount()
+    let parts = try directory.currentPartCount()
     if parts > 1 {
       throw DirectoryProblem(
         "the devices of the cluster are divided into \(parts) parts, and one store has no room for several: "

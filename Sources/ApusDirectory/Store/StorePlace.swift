@@ -174,11 +174,12 @@ extension DataDirectory {
   }
 
   private func follow(_ address: PostgresAddress) throws -> any StoreFollower {
-    guard let member = try clusterMember(), member.parts > 1 else {
+    let parts = try currentPartCount()
+    guard let member = try clusterMember(), parts > 1 else {
       return try PostgresFollower(address)
     }
     return DividedStore(
-      try (0..<member.parts).map { part in
+      try (0..<parts).map { part in
         try PostgresFollower(address, node: member.node.text, part: part)
       })
   }
