@@ -243,7 +243,7 @@ struct PostgresDivisionTests {
     let store = try PostgresStore(scratch.database(), options)
     #expect(try refusal(into: 2).contains("the node b did not give its lease back"))
     store.close()
-    // Whoever changes the shared files is waited for, and then who came before has divided them.
+    // It works after somebody else had the shared files locked, and once.
     #expect(try database.lockDirectory()?.parts == 1)
     try database.giveUp()
     try divide(into: 2)

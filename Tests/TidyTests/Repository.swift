@@ -5,8 +5,11 @@ enum Repository {
   static let root = URL(fileURLWithPath: #filePath)
     .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-  /// Every text file that is committed, or would be by `git add --all`, in the order of paths.
-  static let files: [SourceText] = paths().sorted().compactMap { path in
+  /// Every file that is committed, or would be by `git add --all`, in the order of paths.
+  static let paths = (gitPaths() ?? walkedPaths()).sorted()
+
+  /// Those of them that are text.
+  static let files: [SourceText] = paths.compactMap { path in
     // A file that is not UTF-8 is a binary fixture, and a listed file that does not exist was just deleted.
     guard let text = try? String(contentsOf: root.appending(path: path), encoding: .utf8) else {
       return nil
@@ -26,8 +29,6 @@ enum Repository {
   static func has(_ path: String) -> Bool {
     FileManager.default.fileExists(atPath: root.appending(path: path).path)
   }
-
-  private static func paths() -> [String] { gitPaths() ?? walkedPaths() }
 
   private static func gitPaths() -> [String]? {
     let process = Process()

@@ -9,6 +9,12 @@ struct TidyTests {
     #expect(Repository.files.contains { $0.path == "Package.swift" })
   }
 
+  @Test("No file is a compiler's output")
+  func built() {
+    let suffixes = [".o", ".a", ".so", ".swiftmodule", ".profraw", ".pyc"]
+    #expect(Repository.paths.filter { path in suffixes.contains(where: path.hasSuffix) } == [])
+  }
+
   @Test("Imports follow the layers")
   func layers() { expectNone(Repository.sources.flatMap(LayerRule.findings)) }
 

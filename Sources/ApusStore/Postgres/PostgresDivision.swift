@@ -18,6 +18,8 @@ package struct PostgresDivision {
   private let address: PostgresAddress
   private let options: PostgresOptions
   private let partCount: Int
+  /// Of each part.
+  private let statements: [PostgresStatements]
   private let place: Place
   private let device: (DeviceToken) -> DeviceID?
 
@@ -37,6 +39,7 @@ package struct PostgresDivision {
   ) {
     (self.address, self.options, self.partCount) = (address, options, partCount)
     (self.place, self.device) = (place, device)
+    statements = (0..<partCount).map { .of(part: $0) }
   }
 
   /// - Throws: `.inUse` if a part has a process; `.unsuitableDatabase` if there are as many parts already. Both changed
@@ -117,8 +120,7 @@ package struct PostgresDivision {
     _ family: StoreFamily, from part: Int, of earlier: Int, _ connection: PostgresConnection,
     _ report: inout Report
   ) throws(StoreError) {
-    let statements = PostgresStatements.of(part: part)
-    let keys = statements.text(.keys, of: family)
+    let keys = statements[part].text(.keys, of: family)
     var last: [UInt8] = []
     while true {
       var found: [[UInt8]] = []
@@ -131,7 +133,8 @@ package struct PostgresDivision {
       let leaving = try leaving(found, family, part, of: earlier, &report)
       try attempt { () throws(PostgresFault) in
         for (target, keys) in leaving where !keys.isEmpty {
-          try connection.execute(statements.move(family, to: target), Self.array(keys))
+          try connection.execute(
+            statements[part].move(family, to: target), Self.array(keys))
         }
         try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
       }
@@ -185,14 +188,13 @@ package struct PostgresDivision {
   private func giveChannels(
     toPartsAfter earlier: Int, _ connection: PostgresConnection
   ) throws(StoreError) -> [KeptBroadcasts] {
-    let main = PostgresStatements.of(part: 0)
     var broadcasts = [KeptBroadcasts](repeating: KeptBroadcasts(), count: partCount)
     var fault: RecordError?
     try attempt { () throws(PostgresFault) in
-      for part in earlier..<partCount { try connection.execute(main.channelsCopy(to: part)) }
-      for part in 0..<partCount {
-        try connection.execute(PostgresStatements.of(part: part).text(.broadcasts))
+      for part in earlier..<partCount {
+        try connection.execute(statements[0].channelsCopy(to: part))
       }
+      for part in 0..<partCount { try connection.execute(statements[part].text(.broadcasts)) }
       try connection.finish(withinMilliseconds: Self.statementMilliseconds) { place, rows in
         let part = place - (partCount - earlier)
         guard part >= 0 else { return }
@@ -216,9 +218,8 @@ package struct PostgresDivision {
     from part: Int, of earlier: Int, _ broadcasts: [KeptBroadcasts],
     _ connection: PostgresConnection, _ report: inout Report
   ) throws(StoreError) {
-    let statements = PostgresStatements.of(part: part)
     let (scan, delete) = (
-      statements.text(.scan, of: .channels), statements.text(.delete, of: .channels)
+      statements[part].text(.scan, of: .channels), statements[part].text(.delete, of: .channels)
     )
     var first: [UInt8] = [SubscriptionRecord.kind]
     while true {
@@ -244,7 +245,7 @@ package struct PostgresDivision {
         for (target, rows) in leaving {
           try connection.execute(delete, Self.array(rows.map(\.key)))
           try connection.execute(
-            PostgresStatements.of(part: target).text(.put, of: .channels), Self.values(rows))
+            statements[target].text(.put, of: .channels), Self.values(rows))
         }
         try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
       }
@@ -298,7 +299,7 @@ package struct PostgresDivision {
       for part in 0..<partCount {
         let counters = counted.uncounted.contains(part) ? counted.example.map(Self.zero) : nil
         try connection.execute(
-          PostgresStatements.of(part: part).text(.put, of: .meta),
+          statements[part].text(.put, of: .meta),
           Self.values(numbers + (counters.map { [$0] } ?? [])))
       }
       try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
