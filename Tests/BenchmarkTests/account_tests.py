@@ -12,6 +12,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "Crash"))
 import cluster_account
 from cluster_account import LOST_BEFORE, MAY_BE_REPEATED, Account, payload
+from cluster_channels import Broadcast, Channels, body
 from cluster_jobs import GroupAccount
 from cluster_legacy import BAD_TOKEN, PROCESSING_ERROR, Frame
 from cluster_relay import RelayedSender
@@ -243,12 +244,57 @@ class AccountTests(unittest.TestCase):
         self.assertEqual(stored.id, "0")
         self.assertEqual(self.account.violations, [])
 
+    def test_what_a_killed_node_had_not_stored_yet_takes_no_id_of_what_must_not_be_stored(self):
+        self.start = self.now
+        entries = [self.send_at(0, "unknown", is_stored=False), self.send_at(10, is_stored=False),
+                   self.send_at(18, is_stored=False), self.send_at(24, is_stored=False), self.send_at(43)]
+        self.account.losses.append((self.start + 44, self.start + 45))
+        self.account.ends(self.rows(*((seconds, "Discarded - Not Stored") for seconds in (10, 18, 24, 43.5))))
+        self.assertEqual([entry.id for entry in entries], [None, "0", "1", "2", "3"])
+        self.assertEqual(self.account.violations, [])
+
     def test_an_id_that_nobody_sent_is_found(self):
         self.start = self.now
         self.send_at(0)
         self.account.ends(self.rows((0.1, "Discarded - Replaced"), (0.2, "Discarded - Replaced")))
         self.assertEqual(len(self.account.violations), 1)
         self.assertIn("and nobody sent it", self.account.violations[0])
+
+
+class ChannelsTests(unittest.TestCase):
+    CHANNEL = "channel"
+
+    def setUp(self):
+        self.account = types.SimpleNamespace(
+            violations=[], may_come_late=lambda one: one.outcome == "unknown", is_on_one=lambda *_: False)
+        self.account.violate = self.account.violations.append
+        self.channels = Channels(self.account, 1)
+        self.channels.subscribers = {self.CHANNEL: {1, 2, 3}}
+
+    def publish(self, outcome):
+        number = len(self.channels.broadcasts)
+        self.channels.broadcasts.append(Broadcast(self.CHANNEL, True, 0, outcome))
+        self.channels.last[self.CHANNEL] = number
+        return number
+
+    def arrive(self, device, number):
+        self.channels.arrive(device, self.CHANNEL, body(number), f"id {number}", 1, True)
+
+    def test_a_late_broadcast_takes_the_place_of_a_newer_one(self):
+        waiting = self.publish("unknown")
+        self.arrive(3, waiting)
+        newer = self.publish("accepted")
+        self.arrive(1, newer)
+        self.assertEqual(self.channels.lacking(newer), {2, 3})
+        self.arrive(2, waiting)
+        # The third had it before.
+        self.assertEqual(self.channels.lacking(newer), {3})
+        self.assertEqual(self.account.violations, [])
+
+    def test_an_accepted_broadcast_takes_no_newer_ones_place(self):
+        accepted, newer = self.publish("accepted"), self.publish("accepted")
+        self.arrive(2, accepted)
+        self.assertEqual(self.channels.lacking(newer), {1, 2, 3})
 
 
 class RelayedSenderTests(unittest.TestCase):

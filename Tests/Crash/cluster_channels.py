@@ -41,6 +41,9 @@ class Channels:
         self.ids, self.subscribers, self.broadcasts = [], {}, []
         #: The newest that a device got, on which connection and when, and the newest that it acknowledged.
         self.newest, self.taken = {}, collections.defaultdict(lambda: -1)
+        #: By channel, the newest that was sent, and the devices of each that came late, after a newer one: it waited
+        #: at a node, and took the place of that one.
+        self.last, self.late = {}, collections.defaultdict(dict)
         self.events = self.taken_count = self.repeated = 0
         #: What each channel waits for.
         self.waits = {}
@@ -85,6 +88,7 @@ class Channels:
                 raise Violation("no provider can send a broadcast")
         number = len(self.broadcasts)
         self.broadcasts.append(Broadcast(channel, is_stored, time.monotonic()))
+        self.last[channel] = number
         provider.request(
             f"/4/broadcasts/apps/{TOPIC}", LIFETIME if is_stored else 0, body(number),
             functools.partial(self.answer, number), {"apns-channel-id": channel, "apns-push-type": "liveactivity"})
@@ -105,7 +109,7 @@ class Channels:
         """False if the load ends before."""
         broadcast = self.broadcasts[number]
         begin = time.monotonic()
-        while missing := self.subscribers[broadcast.channel] - set(broadcast.seen):
+        while missing := self.lacking(number):
             if self.is_ending:
                 return False
             await asyncio.sleep(0.02)
@@ -113,6 +117,12 @@ class Channels:
                 self.account.violate(f"the broadcast {number} did not reach {missing}: {broadcast}")
                 break
         return True
+
+    def lacking(self, number):
+        """The devices that should have it by now."""
+        broadcast = self.broadcasts[number]
+        late = (devices for one, devices in self.late[broadcast.channel].items() if one < number)
+        return self.subscribers[broadcast.channel].difference(broadcast.seen, *late)
 
     # MARK: Devices
 
@@ -138,6 +148,8 @@ class Channels:
             faults.append("again, and must not be stored")
         if faults:
             self.account.violate(f"the broadcast {number} came to device {device} {', '.join(faults)}: {broadcast}")
+        if number < self.last[channel] and self.account.may_come_late(broadcast):
+            self.late[channel].setdefault(number, set()).add(device)
         self.repeated += broadcast.seen[device] > 0
         broadcast.id = id
         broadcast.seen[device] += 1

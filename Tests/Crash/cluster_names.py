@@ -13,7 +13,8 @@ def assign(ids, entries, may_lack_line):
     no other end for what had to be stored."""
     passing = [one for one in ids if one[2] == ["Discarded - Not Stored"]]
     others = [one for one in ids if one not in passing]
-    for one, entry in align(passing, [entry for entry in entries if not entry.is_stored], may_lack_line):
+    # Nor may one that was killed before it was stored, so what is left over here is looked for among the others.
+    for one, entry in align(passing, [entry for entry in entries if not entry.is_stored], may_lack_line, LOST_LINE):
         if entry is None:
             others.append(one)
         else:
@@ -22,7 +23,7 @@ def assign(ids, entries, may_lack_line):
         yield one[1], entry
 
 
-def align(ids, entries, may_lack_line):
+def align(ids, entries, may_lack_line, nobody=NOBODY):
     """Puts both in the order of time and compares them like two texts, so that what speaks against all pairs and gaps
     together is least: a notification is received soon after it was sent and never before, and each accepted one has an
     id, unless the lines of its node's end are lost."""
@@ -34,9 +35,9 @@ def align(ids, entries, may_lack_line):
     for cost in gaps:
         rows[0].append(rows[0][-1] + cost)
     for one in ids:
-        before, row = rows[-1], [rows[-1][0] + NOBODY]
+        before, row = rows[-1], [rows[-1][0] + nobody]
         for place, entry in enumerate(entries):
-            row.append(min(before[place] + pair(one, entry), row[place] + gaps[place], before[place + 1] + NOBODY))
+            row.append(min(before[place] + pair(one, entry), row[place] + gaps[place], before[place + 1] + nobody))
         rows.append(row)
     count, place = len(ids), len(entries)
     while count:
