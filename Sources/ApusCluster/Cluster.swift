@@ -197,7 +197,80 @@ package struct Cluster {
     _ = try database.remove(name.text)
   }
 
-  // MARK: Dividing
+  // MARK: Parts
+
+  /// The number of each part's node, and where its rows are.
+  package struct Part: Sendable {
+    package let number: Int
+    /// The node that serves it; nil if none does.
+    package let node: String?
+    /// Without user and password.
+    package let database: String
+  }
+
+  package func parts() throws -> [Part] {
+    let nodes = try nodes()
+    let count = try directory.currentPartCount()
+    let databases = try databases()
+    return (0..<count).map { number in
+      let node = nodes.first { $0.part == number && $0.state == .serving && $0.isLive }
+      return Part(
+        number: number, node: node?.name, database: databases.address(of: number).description)
+    }
+  }
+
+  private func databases() throws -> PartDatabases {
+    guard case .database(let address) = try directory.storePlace() else { throw notACluster }
+    return try directory.partDatabases(main: address)
+  }
+
+  /// Moves the rows of a part to another database. No node may run, and each that had a part must have given it back.
+  ///
+  /// - Parameters:
+  ///   - part: From 1 on: part 0, and what exists once, stay where they are.
+  ///   - target: An empty database; that of part 0; or the one that has the part already, by its new address.
+  ///   - allowsSingleServer: Whether a database without a synchronous standby is good enough.
+  /// - Returns: The number of rows; nil if the database had them already.
+  /// - Throws: Why nothing was changed. If a database was lost meanwhile, the same move completes it.
+  package func move(
+    _ part: Int, to target: StorePlace, allowsSingleServer: Bool
+  ) throws -> Int? {
+    guard case .database(let address) = target else {
+      throw DirectoryProblem("a part moves to a database: postgresql://...")
+    }
+    let member = try requireMember()
+    let count = try directory.currentPartCount()
+    guard (1..<count).contains(part) else {
+      throw DirectoryProblem(
+        count == 1
+          ? "the devices are not divided: see `apus cluster divide`"
+          : "a part that moves is one of 1 to \(count - 1); part 0, and what exists once, stay where they are"
+      )
+    }
+    let report = try directory.locked {
+      try requireStopped(open(member))
+      return try PostgresMove(
+        databases(), options(member, allowsSingleServer), part: part, to: address
+      ).run()
+    }
+    let known = try databases()
+    try directory.save(known.with(address == known.main ? nil : report.place, of: part))
+    return report.rows
+  }
+
+  private func requireStopped(_ database: ClusterDatabase) throws {
+    if let running = try database.nodes().first(where: \.isLive) {
+      throw DirectoryProblem(
+        "\(running.name) is running: stop the services of all nodes, and start them afterwards")
+    }
+  }
+
+  private func options(_ member: ClusterMember, _ allowsSingleServer: Bool) -> PostgresOptions {
+    var options = PostgresOptions()
+    options.node = member.node.text
+    options.allowsSingleServer = allowsSingleServer
+    return options
+  }
 
   /// Divides the devices into more parts. No node may run, and each that had a part must have given it back.
   ///
@@ -219,17 +292,16 @@ package struct Cluster {
           "the devices are divided into \(counted(shared.parts, "part")) already, and only into more can they be "
             + "divided further: give a larger --parts")
       }
-      if let running = try database.nodes().first(where: \.isLive) {
+      try requireStopped(database)
+      let databases = try databases()
+      if let part = databases.places.keys.min() {
         throw DirectoryProblem(
-          "\(running.name) is running: stop the services of all nodes, and start them afterwards")
+          "part \(part) has a database of its own, and only parts in one database are divided further: move it to "
+            + "\(databases.main) first, with `apus cluster move`")
       }
-      guard case .database(let address) = try directory.storePlace() else { throw notACluster }
-      var options = PostgresOptions()
-      options.node = member.node.text
-      options.allowsSingleServer = allowsSingleServer
       let sealer = TokenSealer(try directory.sealingKeys())
       let report = try PostgresDivision(
-        address, options, into: parts,
+        databases.main, options(member, allowsSingleServer), into: parts,
         place: { device, count in DeviceShare(part: nil, of: count)?.part(of: device) ?? 0 },
         device: { sealer.open($0)?.device }
       ).run()

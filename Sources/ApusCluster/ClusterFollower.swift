@@ -13,8 +13,8 @@ package final class ClusterFollower: Sendable {
     var orders: ClusterOrders?
     var nodes: [ClusterNode] = []
     var isRemoved = false
-    /// Whether the devices are divided into another number of parts than this process knows.
-    var isDivided = false
+    /// Whether the devices are divided otherwise, or a part is in another database, than this process knows.
+    var isRearranged = false
     /// Whether the database went back in time.
     var isBack = false
     var isStopping = false
@@ -29,7 +29,9 @@ package final class ClusterFollower: Sendable {
   private let log: Log
   private let onOrders: @Sendable (ClusterOrders) -> Void
   private let onRemoval: @Sendable () -> Void
-  private let onDivision: @Sendable () -> Void
+  private let onRearrangement: @Sendable () -> Void
+  /// Where the parts were at the start.
+  private let places: String?
   private let state = Monitor(State())
 
   /// Two rounds in a second: a change takes effect on every node within one.
@@ -40,13 +42,13 @@ package final class ClusterFollower: Sendable {
   ///   - link: Where the node accepts links from others, as HOST:PORT; empty if it does not.
   ///   - onOrders: Called after each sign of life, on the thread.
   ///   - onRemoval: Called once if the node was removed from the cluster, on the thread.
-  ///   - onDivision: Called if the devices are divided into more parts than before, which the data directory knows
-  ///     then, on the thread.
+  ///   - onRearrangement: Called if the devices are divided into more parts than before, or a part is in another
+  ///     database, which the data directory knows then, on the thread.
   package init(
     _ directory: DataDirectory, _ member: ClusterMember, program: String, link: String = "",
     log: Log, onOrders: @escaping @Sendable (ClusterOrders) -> Void = { _ in },
     onRemoval: @escaping @Sendable () -> Void = {},
-    onDivision: @escaping @Sendable () -> Void = {}
+    onRearrangement: @escaping @Sendable () -> Void = {}
   ) {
     self.directory = directory
     self.member = member
@@ -55,7 +57,8 @@ package final class ClusterFollower: Sendable {
     self.log = log
     self.onOrders = onOrders
     self.onRemoval = onRemoval
-    self.onDivision = onDivision
+    self.onRearrangement = onRearrangement
+    places = Self.places(directory)
   }
 
   /// What the database said last; nil if it was not reached yet.
@@ -66,8 +69,12 @@ package final class ClusterFollower: Sendable {
 
   package var isRemoved: Bool { state.withLock { $0.isRemoved } }
 
-  /// Whether the devices were divided while the process ran, so that it knows the wrong number of parts.
-  package var isDivided: Bool { state.withLock { $0.isDivided } }
+  /// Whether the devices were divided, or a part was moved, while the process ran: it must begin again.
+  package var isRearranged: Bool { state.withLock { $0.isRearranged } }
+
+  private static func places(_ directory: DataDirectory) -> String? {
+    try? Files.readText(directory.partsFile)
+  }
 
   /// Whether the node serves, which other nodes show.
   package func setRole(_ role: ClusterNode.State) { state.notify { $0.role = role } }
@@ -139,8 +146,7 @@ package final class ClusterFollower: Sendable {
     }
     guard orders.serving.count == member.parts else {
       try directory.save(member.with(parts: orders.serving.count))
-      state.notify { $0.isDivided = true }
-      return onDivision()
+      return rearranged()
     }
     let shared = SharedFiles(directory, member)
     if orders.filesVersion != shared.version {
@@ -149,10 +155,16 @@ package final class ClusterFollower: Sendable {
         if let now = try connection.directory() { try shared.pull(connection, now) }
       }
     }
+    guard Self.places(directory) == places else { return rearranged() }
     noteProgress(orders.progress, after: seen)
     let nodes = try connection.nodes()
     state.notify { ($0.orders, $0.nodes) = (orders, nodes) }
     onOrders(orders)
+  }
+
+  private func rearranged() {
+    state.notify { $0.isRearranged = true }
+    onRearrangement()
   }
 
   /// Says once that the database went back in time: the store refuses it, whichever node opens it.

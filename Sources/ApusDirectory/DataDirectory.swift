@@ -33,6 +33,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// jobs/                     pushes to many devices, and how far they are
 /// audit.jsonl               every change of trust and every refusal
 /// webhooks.conf             webhooks and their secrets
+/// parts.conf                parts of a cluster's devices that have a database of their own
 /// webhooks/                 events that wait for webhooks
 /// store/                    the embedded database
 /// service.addresses         where the running service listens

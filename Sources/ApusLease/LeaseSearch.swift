@@ -17,6 +17,8 @@ package struct LeaseSearch: Sendable {
     case unknown
     case held
     case free
+    /// Free, but the part's database is away.
+    case away
   }
 
   private struct Place {
@@ -67,6 +69,12 @@ package struct LeaseSearch: Sendable {
 
   /// The process of the lease that was just seen has no connection to the database.
   package mutating func isGone(at place: Int) { places[place].finding = .free }
+
+  /// What the lease that was just seen is for cannot be used: nobody can say whether its process has a connection, and
+  /// it is not taken.
+  package mutating func isAway(at place: Int) {
+    if places[place].finding == .free { places[place].finding = .away }
+  }
 
   /// - Parameter mayTake: Whether the node may serve now.
   package func decide(mayTake: Bool) -> Decision {

@@ -96,9 +96,10 @@ extension Service {
     guard let node = configuration.node, node.partCount > 1,
       case .database(let address) = try configuration.store ?? directory.storePlace()
     else { return nil }
+    let databases = try directory.partDatabases(main: address)
     return { () throws(StoreError) in
       try (1..<node.partCount).map { part throws(StoreError) in
-        try PostgresFollower(address, node: node.name, part: part)
+        try PostgresFollower(databases.address(of: part), node: node.name, part: part)
       }
     }
   }

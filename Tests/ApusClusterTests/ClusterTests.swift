@@ -111,7 +111,7 @@ struct ClusterTests {
     #expect(try message { try divide(2) }.contains("the node b did not give its lease back"))
     try nodes.sql("UPDATE apus.lease SET released = true")
     let before = try nodes.follower(nodes.b)
-    #expect(!before.isDivided)
+    #expect(!before.isRearranged)
 
     try divide(2)
     let moved = (UInt64(1)...20).filter { share.contains(DeviceID($0)) }
@@ -127,13 +127,84 @@ struct ClusterTests {
     #expect(try nodes.b.clusterMember()?.parts == 2)
     // A process that knew the old number, and had no connection meanwhile.
     try before.pull()
-    #expect(before.isDivided)
+    #expect(before.isRearranged)
     #expect(try nodes.b.clusterMember()?.parts == 2)
     #expect(try nodes.b.clusterMember()?.key == nodes.a.clusterMember()?.key)
     let after = try nodes.follower(nodes.b)
     try after.pull()
-    #expect(!after.isDivided)
+    #expect(!after.isRearranged)
     #expect(try nodes.areEqual())
+  }
+
+  @Test("A part moves to a database of its own while no node runs, and each node learns of it")
+  func moving() throws {
+    let nodes = try Nodes(parts: 2)
+    let database = try nodes.a.clusterDatabase(node: "b", purpose: "test")
+    let name = "\(nodes.database)-other"
+    let other = try StorePlace(PostgresServer.shared.address(of: name))
+    func move(_ part: Int, to place: StorePlace) throws -> Int? {
+      try nodes.cluster(nodes.a).move(part, to: place, allowsSingleServer: true)
+    }
+    guard case .database(let address) = nodes.place else { return }
+    // Devices in both parts.
+    for part in 0..<2 {
+      var options = PostgresOptions()
+      (options.node, options.part, options.allowsSingleServer) = ("b", part, true)
+      let store = try nodes.b.openDatabase(address, options)
+      var group = store.makeGroup()
+      let key: [UInt8] = [0, 0, 0, 0, 0, 0, 0, UInt8(part), 0, 0, 0, 1, 0]
+      group.put(.mailbox, key: key.span, value: [1].span)
+      try store.write(&group)
+      store.close()
+    }
+    _ = try database.sign("b", .standby, version: "1.2")
+    #expect(
+      try message { _ = try move(1, to: other) }.contains(
+        "b is running: stop the services of all nodes"))
+    _ = try database.sign("b", .stopped, version: "1.2")
+    #expect(try message { _ = try move(0, to: other) }.contains("is one of 1 to 1; part 0"))
+    #expect(try message { _ = try move(2, to: other) }.contains("is one of 1 to 1; part 0"))
+    #expect(try message { _ = try move(1, to: .embedded) }.contains("postgresql://"))
+    let before = try nodes.follower(nodes.b)
+    try before.pull()
+    #expect(!before.isRearranged)
+    _ = try database.sign("b", .stopped, version: "1.2")
+
+    #expect(try move(1, to: other) == 1)
+    // A command on another node reads both databases.
+    #expect(try nodes.b.storedNotificationCount() == 2)
+    #expect(
+      try PostgresServer.shared.sql("SELECT count(*) FROM apus_1.mailbox", in: name) == ["1"])
+    let parts = try nodes.cluster(nodes.b).parts()
+    #expect(parts.map(\.database) == ["\(nodes.place)", "\(other)"])
+    #expect(parts.map(\.number) == [0, 1] && parts.allSatisfy { $0.node == nil })
+    try before.pull()
+    #expect(before.isRearranged)
+    let after = try nodes.follower(nodes.b)
+    try after.pull()
+    #expect(!after.isRearranged)
+    _ = try database.sign("b", .stopped, version: "1.2")
+    // The address has a password: only its owner reads it, and it is encrypted in the database.
+    #expect(
+      try FileManager.default.attributesOfItem(atPath: nodes.b.partsFile)[.posixPermissions] as? Int
+        == 0o600)
+    #expect(
+      try nodes.sql("SELECT count(*) FROM apus.file WHERE position('\(name)' IN content) > 0")
+        == ["0"])
+    #expect(
+      try message { _ = try nodes.cluster(nodes.b).divide(into: 3, allowsSingleServer: true) }
+        .contains("part 1 has a database of its own"))
+    // A node opens what is there, as its own.
+    var options = PostgresOptions()
+    (options.node, options.part, options.allowsSingleServer) = ("b", 1, true)
+    let store = try nodes.b.openDatabase(address, options)
+    #expect(store.predecessor == 1)
+    store.close()
+
+    #expect(try move(1, to: nodes.place) == 1)
+    #expect(try nodes.cluster(nodes.a).parts().allSatisfy { $0.database == "\(nodes.place)" })
+    #expect(try nodes.b.storedNotificationCount() == 2)
+    _ = try nodes.cluster(nodes.b).divide(into: 3, allowsSingleServer: true)
   }
 
   @Test("An embedded store is no cluster's")

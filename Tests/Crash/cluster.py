@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Hits three nodes of a service, and their database, with faults under load, and accounts for all that was accepted.
 
-    Tests/Crash/cluster.py [--faults N] [--seed N] [--rate N] [--links on|off] [--parts 1|2]
+    Tests/Crash/cluster.py [--faults N] [--seed N] [--rate N] [--links on|off] [--parts 1|2] [--databases 1|2]
 
-A primary and two standbys, three nodes with addresses of their own, and HAProxy in front of them, all on this machine.
-Faults come one after the other, each once everything is whole again. Meanwhile providers and devices go on over HTTP/2
-and the binary interface, jobs push to many devices, channels have broadcasts, an app's notifications go to an upstream
-service, commands change what nodes share, and a webhook's receiver gets the end of each notification. Run as root, it
-has a network namespace of its own, in which links between nodes are cut, too. In the end, each
+One or two primaries with two standbys each, three nodes with addresses of their own, and HAProxy in front of them, all
+on this machine. Faults come one after the other, each once everything is whole again. Meanwhile providers and devices
+go on over HTTP/2 and the binary interface, jobs push to many devices, channels have broadcasts, an app's notifications
+go to an upstream service, commands change what nodes share, and a webhook's receiver gets the end of each notification.
+Run as root, it has a network namespace of its own, in which links between nodes are cut, too. In the end, each
 accepted notification must have been delivered, or replaced by a newer one, or discarded with a reason; none may have
 come to another device; and all nodes must have each change. Prints the counts as JSON. After a violation the directory
 is kept.
@@ -64,7 +64,7 @@ class Faults:
         self.kinds = {
             "serving node killed": self.kill_serving, "serving node and its successor killed": self.kill_two,
             "serving node frozen": self.freeze, "serving node drained": self.drain,
-            "standby node killed": self.kill_standby, "primary lost": cluster.database.fail_over,
+            "standby node killed": self.kill_standby, "primary lost": self.fail_over,
             "connections ended": self.end_connections, "database frozen": self.freeze_database}
         self.has_links = "link" in cluster.nodes[0].ports
         if self.has_links and network.can_cut:
@@ -127,11 +127,19 @@ class Faults:
         anywhere.run("cluster", "resume", node.name)
 
     def end_connections(self):
-        if self.cluster.database.end_connections(self.any_serving().name) == 0:
+        name = self.any_serving().name
+        if sum(database.end_connections(name) for database in self.cluster.databases) == 0:
             raise Violation("the node that serves has no connection to the database")
 
+    def any_database(self):
+        databases = self.cluster.databases
+        return databases[0] if len(databases) == 1 else self.chance.choice(databases)
+
+    def fail_over(self):
+        self.any_database().fail_over()
+
     def freeze_database(self):
-        self.cluster.database.freeze(DATABASE_FROZEN)
+        self.any_database().freeze(DATABASE_FROZEN)
 
     def cut_links(self):
         """Each node still has its lease: nobody takes over."""
@@ -148,13 +156,15 @@ class Run:
     def __init__(self, options, folder, network):
         self.options, self.folder, self.begin = options, folder, time.monotonic()
         self.chance = random.Random(options.seed)
-        by_chance = self.chance.choice([(False, 1), (True, 1), (True, 2)])
+        by_chance = self.chance.choice([(False, 1, 1), (True, 1, 1), (True, 2, 1), (True, 2, 2)])
         parts = options.parts or (1 if options.links == "off" else by_chance[1])
+        databases = min(parts, options.databases or by_chance[2])
         self.has_links = parts > 1 or (by_chance[0] if options.links is None else options.links == "on")
         self.account = Account(options.seed, TOPIC, ALONE, parts)
         self.account.has_links = self.has_links
-        say(f"  links between nodes: {'on' if self.has_links else 'off'}; nodes that serve: {parts}")
-        self.cluster = Cluster(folder, options.bin, self.has_links, parts)
+        say(f"  links between nodes: {'on' if self.has_links else 'off'}; nodes that serve: {parts}; "
+            f"databases: {databases}")
+        self.cluster = Cluster(folder, options.bin, self.has_links, parts, databases)
         self.faults = Faults(self.cluster, self.account, self.chance, network)
         #: Kind, begin, and the end of its effects, by the monotonic clock.
         self.history = []
@@ -290,6 +300,7 @@ def main():
     parser.add_argument("--links", choices=["on", "off"], help="whether every node accepts clients (by the seed)")
     parser.add_argument("--parts", type=int, choices=[1, 2],
                         help="parts of the devices, each with a node that serves; 2 need links (by the seed)")
+    parser.add_argument("--databases", type=int, choices=[1, 2], help="with 2, part 1 has its own (by the seed)")
     parser.add_argument("--rate", type=int, default=150, help="pushes that are due per second (150)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What a fault run is about: three nodes of a service, their database with two standbys, and HAProxy in front."""
+"""What a fault run is about: three nodes of a service, one or two databases with two standbys each, and HAProxy."""
 
 import json
 import os
@@ -56,6 +56,9 @@ class Database:
 
     def __init__(self, folder):
         self.folder = folder
+        folder.mkdir(exist_ok=True)
+        # The servers' user must reach them.
+        folder.chmod(0o755)
         self.primary = Server(folder / "s1")
         self.primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ({', '.join(self.NAMES)})'")
         self.standbys = [Server(folder / name, standby_of=self.primary) for name in self.NAMES[1:]]
@@ -227,8 +230,9 @@ class Balancer:
 
 
 class Cluster:
-    def __init__(self, folder, programs, has_links, parts):
-        """With links each node accepts clients, and the balancer sends some to all of them."""
+    def __init__(self, folder, programs, has_links, parts, databases):
+        """With links each node accepts clients, and the balancer sends some to all of them. With two databases, part 1
+        is in the second."""
         self.folder, self.programs, self.parts = folder, programs, parts
         hosts = [f"127.0.0.{number}" for number in range(1, 5)]
         kinds = ["http2", "courier", "gateway", "gateway-confirm", "feedback"]
@@ -237,7 +241,7 @@ class Cluster:
         if has_links:
             [ports["link"]] = free_ports(1, hosts)
         self.nodes = [Node(name, host, folder, programs, ports) for name, host in zip("abc", hosts[1:])]
-        self.database = Database(folder)
+        self.databases = [Database(folder / f"database-{number}") for number in range(databases)]
         self.balancer = None
 
     def make(self, prepare):
@@ -245,14 +249,16 @@ class Cluster:
         first, *others = self.nodes
         first.run("init", "--name", "localhost", "--topic", TOPIC)
         prepare(first)
-        [made] = first.run("cluster", "init", "a", "--store", self.database.address, "--address", first.host,
+        [made] = first.run("cluster", "init", "a", "--store", self.databases[0].address, "--address", first.host,
                            "--parts", str(self.parts))
         code = made["code"]
         for node in others:
-            node.run("cluster", "join", node.name, "--store", self.database.address, "--address", node.host,
+            node.run("cluster", "join", node.name, "--store", self.databases[0].address, "--address", node.host,
                      "--code", code)
             [invitation] = first.run("cluster", "invite")
             code = invitation["code"]
+        for part, database in enumerate(self.databases[1:], start=1):
+            first.run("cluster", "move", str(part), "--store", database.address)
         self.balancer = Balancer(self.folder, self.nodes, self.ports)
         for node in self.nodes:
             node.start()
@@ -274,7 +280,8 @@ class Cluster:
 
     def is_whole(self):
         return (len(self.in_state("serving")) == self.parts
-                and len(self.in_state("standby")) == len(self.nodes) - self.parts and self.database.is_whole())
+                and len(self.in_state("standby")) == len(self.nodes) - self.parts
+                and all(database.is_whole() for database in self.databases))
 
     def stop(self):
         for node in self.nodes:
@@ -283,4 +290,5 @@ class Cluster:
                 node.signal(signal.SIGKILL)
         if self.balancer:
             self.balancer.stop()
-        self.database.stop()
+        for database in self.databases:
+            database.stop()

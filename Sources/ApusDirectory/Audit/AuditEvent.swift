@@ -25,6 +25,8 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case nodeDrained = "node.drained"
   case nodeResumed = "node.resumed"
   case devicesDivided = "devices.divided"
+  /// The rows of a part of a cluster's devices, to another database.
+  case partMoved = "part.moved"
   case nodeRemoved = "node.removed"
   case backupMade = "backup.made"
   case backupRestored = "backup.restored"

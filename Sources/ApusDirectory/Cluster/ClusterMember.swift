@@ -68,15 +68,16 @@ extension DataDirectory {
   /// The number of parts into which the devices are divided, as the node knows it; 1 for a service of its own.
   package func partCount() throws -> Int { try clusterMember()?.parts ?? 1 }
 
-  /// The same as the database says: the devices may have been divided since the node's service ran last.
-  func currentPartCount() throws -> Int {
+  /// The same as the database says, with shared files that are up to date: the devices may have been divided since the
+  /// node's service ran last, and a part may have moved.
+  package func currentPartCount() throws -> Int {
     guard let member = try clusterMember() else { return 1 }
     let database = try clusterDatabase(node: member.node.text, purpose: "command")
-    guard let parts = try database.directory()?.parts, parts != member.parts else {
-      return member.parts
-    }
-    try save(member.with(parts: parts))
-    return parts
+    guard let shared = try database.directory() else { return member.parts }
+    let files = SharedFiles(self, member)
+    if files.version != shared.version { try locked { try files.pull(database, shared) } }
+    if shared.parts != member.parts { try save(member.with(parts: shared.parts)) }
+    return shared.parts
   }
 
   /// Makes the directory that of a node.

@@ -16,6 +16,7 @@ package struct SharedFiles {
 
   private static let files: Set<String> = [
     "directory.conf", "sealing.keys", "ticket.keys", "devices.tsv", "webhooks.conf",
+    "parts.conf",
   ]
   private static let folders: Set<String> = [
     "authority", "server", "keys", "upstreams", "certificates", "enrolment", "jobs", "webhooks",

@@ -118,7 +118,7 @@ extension DataDirectory {
     options.onProgress = { [self] id, part, found in
       progressFile(of: part).write(found, of: Self.text(id))
     }
-    let store = try PostgresStore(address, options)
+    let store = try PostgresStore(partDatabases(main: address), options)
     do {
       let id = Self.text(store.databaseID)
       if let marked {
@@ -178,9 +178,10 @@ extension DataDirectory {
     guard let member = try clusterMember(), parts > 1 else {
       return try PostgresFollower(address)
     }
+    let databases = try partDatabases(main: address)
     return DividedStore(
       try (0..<parts).map { part in
-        try PostgresFollower(address, node: member.node.text, part: part)
+        try PostgresFollower(databases.address(of: part), node: member.node.text, part: part)
       })
   }
 }

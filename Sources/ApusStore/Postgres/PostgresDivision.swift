@@ -2,8 +2,8 @@ package import ApusModel
 
 /// Divides a cluster's devices into more parts: moves the rows of each device to the tables of its new part.
 ///
-/// One transaction does all of it, so that an interrupted division has changed nothing. Meanwhile nobody takes a lease;
-/// a process that has taken one reads afterwards how many parts there are.
+/// One transaction does all of it, so that an interrupted division has changed nothing. All parts must be in one
+/// database.
 package struct PostgresDivision {
   /// The part of a device among that many.
   package typealias Place = (_ device: DeviceID, _ partCount: Int) -> Int
@@ -27,8 +27,6 @@ package struct PostgresDivision {
   private static let keysAtOnce: Int64 = 2000
   /// Milliseconds for a statement, of which the commit also waits for the standbys.
   private static let statementMilliseconds: Int64 = 120_000
-  /// Milliseconds for which others may hold the shared files or a lease.
-  private static let lockMilliseconds: Int64 = 15_000
 
   /// - Parameters:
   ///   - partCount: The new number of parts.
@@ -46,12 +44,12 @@ package struct PostgresDivision {
   ///   nothing. After `.database` the database says what happened.
   package func run() throws(StoreError) -> Report {
     for part in 0..<partCount { try prepareTables(of: part) }
-    let connection = try attempt { () throws(PostgresFault) in
-      try PostgresConnection(
-        address, name: "apus-cluster/\(options.node)/division",
-        withinMilliseconds: options.answerMilliseconds)
+    let cluster = try StoppedCluster(address, options, purpose: "division")
+    let (connection, earlier) = (cluster.connection, cluster.partCount)
+    guard earlier > 0, earlier < partCount else {
+      throw .unsuitableDatabase(
+        place: address.description, detail: "its devices are divided into \(earlier) parts already")
     }
-    let earlier = try begin(connection)
     let broadcasts = try giveChannels(toPartsAfter: earlier, connection)
     var report = Report()
     for part in 0..<earlier {
@@ -63,9 +61,8 @@ package struct PostgresDivision {
     try raiseNumbers(connection)
     try attempt { () throws(PostgresFault) in
       try connection.execute(.directoryDivide, PostgresValues(.shortInteger(Int32(partCount))))
-      try connection.execute("COMMIT")
-      try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
     }
+    try cluster.commit(withinMilliseconds: Self.statementMilliseconds)
     return report
   }
 
@@ -84,34 +81,6 @@ package struct PostgresDivision {
     }
     try tables.requireSafe(connection, allowsSingleServer: options.allowsSingleServer)
     _ = try tables.prepare(connection)
-  }
-
-  /// Begins the transaction, and keeps others from changing what it depends on. Returns the number of parts until now.
-  private func begin(_ connection: PostgresConnection) throws(StoreError) -> Int {
-    var earlier = 0
-    var holder: String?
-    try attempt { () throws(PostgresFault) in
-      try connection.execute("BEGIN")
-      try connection.execute(.directoryLock)
-      try connection.execute(.leasesLock)
-      try connection.execute(.leases)
-      try connection.finish(withinMilliseconds: Self.lockMilliseconds) { place, rows in
-        if place == 1, rows.count > 0 { earlier = Int(rows.integer(0, 3)) }
-        guard place == 3 else { return }
-        holder = (0..<rows.count).first { rows.integer($0, 3) == 0 }.map { rows.text($0, 4) }
-      }
-    }
-    if let holder {
-      throw .inUse(
-        place: address.description,
-        detail:
-          "the node \(holder) did not give its lease back: start its service, and stop it again")
-    }
-    guard earlier > 0, earlier < partCount else {
-      throw .unsuitableDatabase(
-        place: address.description, detail: "its devices are divided into \(earlier) parts already")
-    }
-    return earlier
   }
 
   // MARK: Rows

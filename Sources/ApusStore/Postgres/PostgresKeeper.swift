@@ -1,8 +1,8 @@
 import ApusModel
 import ApusThread
 
-/// What the keeper thread does: it renews the lease, replaces lost connections of readers, and searches for expired
-/// notifications.
+/// What the keeper thread does: it renews the lease and gives it back, replaces lost connections of readers, and
+/// searches for expired notifications.
 final class PostgresKeeper: @unchecked Sendable {
   private struct State {
     var isAsked = false
@@ -11,6 +11,7 @@ final class PostgresKeeper: @unchecked Sendable {
   }
 
   private let state = Monitor(State())
+  /// The database that has the lease.
   private let address: PostgresAddress
   private let tenure: PostgresTenure
   private let options: PostgresOptions
@@ -32,7 +33,8 @@ final class PostgresKeeper: @unchecked Sendable {
   /// Asks for lost connections to be replaced now.
   func ask() { state.notify { $0.isAsked = true } }
 
-  /// Ends the thread and waits for that.
+  /// Gives the lease back, so that the next process need not wait, ends the thread, and waits for that. Nothing is
+  /// written any more.
   func stop() {
     state.notify { $0.isStopping = true }
     state.wait { $0.isFinished ? .found(()) : .wait(untilMilliseconds: nil) }
@@ -55,6 +57,7 @@ final class PostgresKeeper: @unchecked Sendable {
         continue
       }
     }
+    if !isTakenOver { release() }
     connection = nil
     state.notify { $0.isFinished = true }
   }
@@ -93,6 +96,13 @@ final class PostgresKeeper: @unchecked Sendable {
     } catch {
       connection = nil
     }
+  }
+
+  private func release() {
+    _ = try? (connection ?? connect()).ask(
+      .release, PostgresValues(.text(tenure.lease), .integer(tenure.incarnation)),
+      withinMilliseconds: options.answerMilliseconds
+    ) { $0.count }
   }
 
   private func connect() throws(PostgresFault) -> PostgresConnection {

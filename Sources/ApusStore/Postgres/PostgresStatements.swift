@@ -48,6 +48,10 @@ package struct PostgresStatements: Sendable {
     case leasesLock = "leases-lock"
     case directoryDivide = "directory-divide"
     case channelsCopy = "channels-copy"
+    case numbers, lanes
+    case numbersPut = "numbers-put"
+    case lanePut = "lane-put"
+    case schemaDrop = "schema-drop"
     case broadcasts
     case directoryRaise = "directory-raise"
     case filesChanged = "files-changed"

@@ -15,9 +15,9 @@ package final class PostgresStore: DurableStore {
   ///
   /// Blocks for up to `leaseMilliseconds` if another process seems to use it; a standby until it has taken it over.
   package init(
-    _ address: PostgresAddress, _ options: PostgresOptions = PostgresOptions()
+    _ databases: PartDatabases, _ options: PostgresOptions = PostgresOptions()
   ) throws(StoreError) {
-    let core = try Self.open(address, options)
+    let core = try Self.open(databases, options)
     self.core = core
     startThread {
       options.onThreadStart()
@@ -26,15 +26,21 @@ package final class PostgresStore: DurableStore {
     startThread { core.keep() }
   }
 
+  package convenience init(
+    _ address: PostgresAddress, _ options: PostgresOptions = PostgresOptions()
+  ) throws(StoreError) {
+    try self.init(PartDatabases(main: address), options)
+  }
+
   /// A standby goes on waiting if it loses the database, or its right to it, before it could use them.
   private static func open(
-    _ address: PostgresAddress, _ options: PostgresOptions
+    _ databases: PartDatabases, _ options: PostgresOptions
   ) throws(StoreError) -> PostgresCore {
     while true {
-      let tenure = try PostgresOpening(address: address, options: options).open()
+      let tenure = try PostgresOpening(databases: databases, options: options).open()
       var options = options
       options.part = tenure.part
-      do throws(StoreError) { return try PostgresCore(address, tenure, options) } catch {
+      do throws(StoreError) { return try PostgresCore(databases, tenure, options) } catch {
         guard options.standby != nil, error.letsNodeWait else { throw error }
         options.onEvent(.stillFailing(error, retryMilliseconds: options.retryMilliseconds))
         pause(milliseconds: options.retryMilliseconds)
@@ -58,7 +64,9 @@ package final class PostgresStore: DurableStore {
   /// Marks the rows as copied to another store: no service opens them any more.
   package func markMoved() throws(StoreError) {
     try core.reading.readers.read { connection throws(PostgresFault) in
-      _ = try connection.ask(.moved, withinMilliseconds: 10_000) { $0.count }
+      _ = try connection.ask(
+        .moved, PostgresValues(.truth(true)), withinMilliseconds: 10_000
+      ) { $0.count }
     }
   }
 
@@ -131,8 +139,9 @@ private final class PostgresCore: @unchecked Sendable {
   private var merger = BatchMerger()
 
   init(
-    _ address: PostgresAddress, _ tenure: PostgresTenure, _ options: PostgresOptions
+    _ databases: PartDatabases, _ tenure: PostgresTenure, _ options: PostgresOptions
   ) throws(StoreError) {
+    let address = databases.address(of: tenure.part)
     self.address = address
     self.tenure = tenure
     self.options = options
@@ -142,7 +151,7 @@ private final class PostgresCore: @unchecked Sendable {
     lease = StoreLease(
       takenAtMilliseconds: tenure.takenMilliseconds,
       validMilliseconds: options.leaseRules.validMilliseconds)
-    let keeper = PostgresKeeper(address, tenure, options, lease)
+    let keeper = PostgresKeeper(databases.main, tenure, options, lease)
     self.keeper = keeper
     written = WrittenGroup(tenure.progress.group)
     reading = PostgresReading(
@@ -187,8 +196,8 @@ private final class PostgresCore: @unchecked Sendable {
       case .timeout: continue
       case .finish:
         takesWrites.store(false, ordering: .relaxed)
+        writer.close()
         keeper.stop()
-        writer.release()
         reading.readers.close()
         queue.finish()
         return

@@ -56,7 +56,7 @@ struct PostgresTables {
     return nil
   }
 
-  private func unsuitable(_ detail: String) -> StoreError {
+  func unsuitable(_ detail: String) -> StoreError {
     .unsuitableDatabase(place: address.description, detail: detail)
   }
 
@@ -71,13 +71,11 @@ struct PostgresTables {
       try migrateTables(connection)
       service = try self.service(connection)
     }
-    guard !service.isMoved else {
-      throw unsuitable("its rows were copied to another store, and are out of date since")
-    }
+    try requirePresent(service)
     return service.id
   }
 
-  private typealias Service = (version: Int, id: [UInt8], isMoved: Bool)
+  typealias Service = (version: Int, id: [UInt8], isMoved: Bool)
 
   private func hasTables(_ connection: PostgresConnection) throws(StoreError) -> Bool {
     try attempt { () throws(PostgresFault) in
@@ -137,17 +135,38 @@ struct PostgresTables {
     try connection.finish(withinMilliseconds: PostgresOpening.statementMilliseconds) { _, _ in }
   }
 
-  /// For those who only read: refuses a database without tables, or with those of a later version. Returns the
-  /// database's id.
-  @discardableResult
-  func require(_ connection: PostgresConnection) throws(StoreError) -> [UInt8] {
-    try requireTables(connection).id
+  /// For those who only read: refuses a database without tables, with those of a later version, or with rows that were
+  /// copied to another one.
+  func require(_ connection: PostgresConnection) throws(StoreError) {
+    try requirePresent(requireTables(connection))
   }
 
   private func requireTables(_ connection: PostgresConnection) throws(StoreError) -> Service {
-    guard try hasTables(connection) else {
+    guard let service = try found(connection) else {
       throw unsuitable("no service has stored anything in it")
     }
+    return service
+  }
+
+  private func requirePresent(_ service: Service) throws(StoreError) {
+    guard !service.isMoved else {
+      throw unsuitable("its rows were copied to another store, and are out of date since")
+    }
+  }
+
+  /// Refuses tables that are not those with this id, and brings older ones up to date.
+  func requireUsable(_ connection: PostgresConnection, id: [UInt8]) throws(StoreError) {
+    let service = try requireTables(connection)
+    guard service.id == id else {
+      throw unsuitable("its rows are not those of part \(part) of this cluster")
+    }
+    try requirePresent(service)
+    if service.version < Self.version { try migrateTables(connection) }
+  }
+
+  /// What the tables say of themselves; nil if there are none. Refuses those of a later version.
+  func found(_ connection: PostgresConnection) throws(StoreError) -> Service? {
+    guard try hasTables(connection) else { return nil }
     let service = try service(connection)
     try requireVersion(service)
     return service

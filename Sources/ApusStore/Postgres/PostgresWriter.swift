@@ -144,14 +144,7 @@ final class PostgresWriter {
     return .takenOver(by: holder)
   }
 
-  /// Gives the lease back, so that the next process need not wait.
-  func release() {
-    _ = try? connection?.ask(
-      .release, PostgresValues(.text(tenure.lease), .integer(tenure.incarnation)),
-      withinMilliseconds: options.answerMilliseconds
-    ) { $0.count }
-    connection = nil
-  }
+  func close() { connection = nil }
 
   private func send(
     _ bytes: Span<UInt8>, on connection: PostgresConnection

@@ -1,7 +1,7 @@
 -- Everything that Apus asks of PostgreSQL: its tables, the settings of its connections, and its statements. The program
 -- contains this file and executes it part by part; a line "--@ name" begins a part. {family} stands for each of the
 -- seven tables of rows. Where the devices of a cluster are divided into parts, each further part has such tables and a
--- lane in a schema of its own: apus_1, apus_2 and so on.
+-- lane in a schema of its own: apus_1, apus_2 and so on, in this database or in one of its own.
 
 --@ settings
 -- Of every connection. The plans of prepared statements are made once, and on purpose without statistics: each statement
@@ -181,7 +181,7 @@ UPDATE {schema}.lane SET session = session + 1 WHERE id = $1::integer AND incarn
   RETURNING session, n;
 
 --@ moved
-UPDATE {schema}.service SET moved = true RETURNING 1;
+UPDATE {schema}.service SET moved = $1::boolean RETURNING 1;
 
 --@ holder
 SELECT node, incarnation, n FROM {schema}.lane WHERE id = $1::integer;
@@ -222,6 +222,24 @@ INSERT INTO {target}.channels (key, value) SELECT key, value FROM {schema}.chann
 -- What channels keep, by the beginning of each value: its order and its id.
 SELECT key, substring(value FROM 1 FOR 25) FROM {schema}.channels
   WHERE key >= '\x01'::bytea AND key < '\x02'::bytea ORDER BY key;
+
+--@ numbers
+SELECT incarnations, era FROM {schema}.service;
+
+--@ lanes
+SELECT id, node, incarnation, session, n, fenced FROM {schema}.lane ORDER BY id;
+
+--@ schema-drop
+-- Before the rows of a part are copied into a database that had them earlier.
+DROP SCHEMA {schema} CASCADE;
+
+--@ numbers-put
+-- Tables into which the rows of a part are copied are those of the part, and not to be used before the copy is complete.
+UPDATE {schema}.service SET id = $1::bytea, incarnations = $2::bigint, era = $3::bigint, moved = true;
+
+--@ lane-put
+INSERT INTO {schema}.lane (id, node, incarnation, session, n, fenced)
+  VALUES ($1::integer, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::boolean);
 
 --@ get
 SELECT value FROM {schema}.{family} WHERE key = $1::bytea;

@@ -3,6 +3,8 @@ import ApusLease
 /// What a process asks of the database.
 enum LeaseStatement {
   case look(part: Int)
+  /// Connects to the part's database, if that is not the one of the leases.
+  case connect(part: Int)
   /// How many connections the process with this lease has.
   case count(part: Int, Lease)
   case claim(part: Int, seen: Lease?)
@@ -13,6 +15,16 @@ enum LeaseStatement {
   case renew(part: Int, Int64)
   case write(part: Int, Int64)
   case release(part: Int, Int64)
+
+  /// The part whose tables it is about; nil for the leases.
+  var part: Int? {
+    switch self {
+    case .look, .claim, .renew, .release: nil
+    case .connect(let part), .count(let part, _), .lane(let part, _), .terminate(let part),
+      .read(let part, _), .write(let part, _):
+      part
+    }
+  }
 }
 
 enum LeaseAnswer {
@@ -36,7 +48,8 @@ struct LeaseClient: Hashable {
   let number: Int
 }
 
-/// The rows that nodes share: statements take effect at once, but for writes, which hold their lane until they commit.
+/// The rows that nodes share, of which some parts' are in a database of their own. Statements take effect at once, but
+/// for writes, which hold their lane until they commit.
 struct LeaseDatabase {
   private struct Part {
     var lease: Lease?
@@ -51,10 +64,13 @@ struct LeaseDatabase {
   }
 
   private var parts: [Part]
+  /// The parts that have a database of their own.
+  let apart: Set<Int>
   private let canary: LeaseCanary?
   var laws = LeaseLaws()
 
-  init(parts count: Int, canary: LeaseCanary?) {
+  init(parts count: Int, apart: Set<Int>, canary: LeaseCanary?) {
+    self.apart = apart
     parts = (0..<count).map { _ in Part() }
     self.canary = canary
   }
@@ -63,6 +79,7 @@ struct LeaseDatabase {
   mutating func execute(_ statement: LeaseStatement, by client: LeaseClient) -> LeaseAnswer? {
     switch statement {
     case .look(let part): return .lease(parts[part].lease)
+    case .connect: return .done
     case .count(let part, let lease):
       return .count(
         parts[part].clients.count { $0.key.node == lease.holder && $0.value == lease.incarnation })
@@ -81,10 +98,11 @@ struct LeaseDatabase {
       return .done
     case .read(let part, let incarnation):
       parts[part].reader = max(parts[part].reader, incarnation)
+      parts[part].clients[client] = incarnation
       return .done
     case .renew(let part, let incarnation):
       guard parts[part].lease?.incarnation == incarnation else { return .refused }
-      parts[part].clients[client] = incarnation
+      if !apart.contains(part) { parts[part].clients[client] = incarnation }
       parts[part].lease?.counter += 1
       laws.counts.renewals += 1
       return .done

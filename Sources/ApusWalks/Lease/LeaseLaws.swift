@@ -30,6 +30,10 @@ package enum LeaseCanary: Sendable, CaseIterable {
   case neverTerminates
   /// Each round of looks begins anew.
   case forgetsLooks
+  /// A lease is free, although the database of its part is away.
+  case takesWhatIsAway
+  /// A process waits for all databases.
+  case needsAllDatabases
 
   /// The law that must notice it.
   package var law: LeaseLaw {
@@ -39,7 +43,7 @@ package enum LeaseCanary: Sendable, CaseIterable {
       .oneOwner
     case .readsBeforeFence: .noLateWrite
     case .forgetsItsName: .oneLease
-    case .neverTerminates, .forgetsLooks: .servedAgain
+    case .neverTerminates, .forgetsLooks, .takesWhatIsAway, .needsAllDatabases: .servedAgain
     }
   }
 }

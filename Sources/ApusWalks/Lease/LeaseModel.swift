@@ -1,6 +1,6 @@
 import ApusRandom
 
-/// Machines with a process of a node each, their database, and what is on the way between them, in steps of five
+/// Machines with a process of a node each, their databases, and what is on the way between them, in steps of five
 /// milliseconds.
 final class LeaseModel {
   /// Where a node runs, one process after the other.
@@ -50,7 +50,8 @@ final class LeaseModel {
   var nowMilliseconds: UInt64 = 0
   var database: LeaseDatabase
   var machines: [Machine] = []
-  var databaseAwayUntilMilliseconds: UInt64 = 0
+  /// That of the leases and part 0 first, and then by part.
+  var databaseAwayUntilMilliseconds: [UInt64]
   var isCalm = false
   private var requests: [Request] = []
   private var processes = 0
@@ -59,7 +60,10 @@ final class LeaseModel {
     random = SeededRandom(seed: seed)
     self.canary = canary
     partCount = 1 + random.below(3)
-    database = LeaseDatabase(parts: partCount, canary: canary)
+    var apart: Set<Int> = []
+    for part in 1..<partCount where random.chance(1, in: 2) { apart.insert(part) }
+    database = LeaseDatabase(parts: partCount, apart: apart, canary: canary)
+    databaseAwayUntilMilliseconds = Array(repeating: 0, count: partCount)
     let count = 2 + random.below(3)
     machines = ["a", "b", "c", "d"].prefix(count).map {
       Machine(
@@ -70,7 +74,12 @@ final class LeaseModel {
 
   func isPaused(_ index: Int) -> Bool { nowMilliseconds < machines[index].pausedUntilMilliseconds }
   func isCut(_ index: Int) -> Bool { nowMilliseconds < machines[index].cutUntilMilliseconds }
-  private var isDatabaseAway: Bool { nowMilliseconds < databaseAwayUntilMilliseconds }
+
+  /// Whether the database is away that has a part's rows; nil stands for the leases.
+  func isDatabaseAway(of part: Int?) -> Bool {
+    let place = part.flatMap { database.apart.contains($0) ? $0 : nil } ?? 0
+    return nowMilliseconds < databaseAwayUntilMilliseconds[place]
+  }
 
   /// The machine's own clock.
   func clock(_ index: Int) -> UInt64 {
@@ -125,8 +134,8 @@ final class LeaseModel {
     guard nowMilliseconds >= machines[index].startMilliseconds else { return }
     processes += 1
     machines[index].process = LeaseProcess(
-      LeaseClient(node: machines[index].name, number: processes), parts: partCount, canary: canary,
-      random: random.split(), nowMilliseconds: clock(index))
+      LeaseClient(node: machines[index].name, number: processes), parts: partCount,
+      apart: database.apart, canary: canary, random: random.split(), nowMilliseconds: clock(index))
   }
 
   /// The process of a machine ends, and another one starts at that time.
@@ -156,7 +165,7 @@ final class LeaseModel {
     _ index: Int
   ) {
     let isSlow = nowMilliseconds < machines[index].slowUntilMilliseconds
-    let isLost = isCut(index) || isDatabaseAway
+    let isLost = isCut(index) || isDatabaseAway(of: statement.part)
     var way = random.between(1, isSlow ? 1500 : 10)
     if case .claim = statement, !isCalm, random.chance(1, in: 3) {
       // Paused processes continue at the same moment.
@@ -221,8 +230,12 @@ final class LeaseModel {
   }
 
   private func execute(_ request: inout Request) {
-    guard !isDatabaseAway else { return answer(&request, .lost) }
+    guard !isDatabaseAway(of: request.statement.part) else { return answer(&request, .lost) }
     if let given = database.execute(request.statement, by: request.client) {
+      // The connection of a process that has ended ends with what it was asked last.
+      if machines[request.machine].process?.client != request.client {
+        database.disconnect(request.client)
+      }
       return answer(&request, given)
     }
     switch request.statement {

@@ -16,17 +16,25 @@ struct LeaseProcess {
   private enum Stage {
     case pausing(untilMilliseconds: UInt64)
     case looking(Int)
+    /// To the database of a part; and whether its connections must be counted then.
+    case connecting(Int, counted: Lease?)
     case counting(Int)
     case claiming(Int, sinceMilliseconds: UInt64)
     case fencing
     case terminating
     case reading
+    case givingBack
     case serving
     case ended
   }
 
   let client: LeaseClient
   private let partCount: Int
+  /// The parts that have a database of their own, those with a connection to it, and until when others are left out.
+  private let apart: Set<Int>
+  private var connected: Set<Int> = []
+  private var leftOutUntilMilliseconds: [Int: UInt64] = [:]
+  private var pauseMilliseconds: [Int: UInt64] = [:]
   private let canary: LeaseCanary?
   private var random: SeededRandom
   private var search: LeaseSearch
@@ -46,13 +54,15 @@ struct LeaseProcess {
   private static let pollMilliseconds: UInt64 = 250
   private static let renewMilliseconds: UInt64 = 1000
   private static let retryMilliseconds: UInt64 = 100
+  private static let leftOutMilliseconds: UInt64 = 10_000
 
   init(
-    _ client: LeaseClient, parts: Int, canary: LeaseCanary?, random: SeededRandom,
+    _ client: LeaseClient, parts: Int, apart: Set<Int>, canary: LeaseCanary?, random: SeededRandom,
     nowMilliseconds: UInt64
   ) {
     self.client = client
     partCount = parts
+    self.apart = apart
     self.canary = canary
     self.random = random
     search = Self.search(client, parts, canary)
@@ -138,11 +148,13 @@ struct LeaseProcess {
     switch (stage, answer) {
     case (.ended, _), (.serving, _): break
     case (.looking(let place), .lease(let lease)):
-      if search.see(lease, at: place, nowMilliseconds: Int64(now)), let lease {
-        stage = .counting(place)
-        return ask(.count(part: place, lease))
-      }
-      next(place, now)
+      let isAsked = search.see(lease, at: place, nowMilliseconds: Int64(now))
+      reach(place, counting: isAsked ? lease : nil, now)
+    case (.connecting(let place, let lease), .done):
+      connected.insert(place)
+      reach(place, counting: lease, now)
+    case (.connecting(let place, _), .lost) where mayLack(place): leaveOut(place, now)
+    case (.counting(let place), .lost) where mayLack(place): leaveOut(place, now)
     case (.counting(let place), .count(let count)):
       if count == 0 { search.isGone(at: place) }
       next(place, now)
@@ -162,11 +174,48 @@ struct LeaseProcess {
     case (.reading, .done):
       if canary == .readsBeforeFence { return fence() }
       serve(now)
+    case (.fencing, .lost) where mayLack(part), (.terminating, .lost) where mayLack(part),
+      (.reading, .lost) where mayLack(part):
+      outbox.append((.release(part: part, incarnation), .opening))
+      stage = .givingBack
+    case (.givingBack, .done): leaveOut(part, now, goesOn: false)
     default:
       // It begins anew, and knows nothing any more of what it saw.
       search = Self.search(client, partCount, canary)
+      (connected, leftOutUntilMilliseconds) = ([], [:])
       pause(now + Self.retryMilliseconds)
     }
+  }
+
+  /// Whether the process goes on without the database of the part.
+  private func mayLack(_ place: Int) -> Bool {
+    apart.contains(place) && canary != .needsAllDatabases
+  }
+
+  /// Goes on with a place whose lease was seen, once there is a connection to the database of its part.
+  private mutating func reach(_ place: Int, counting lease: Lease?, _ now: UInt64) {
+    if apart.contains(place), !connected.contains(place) {
+      if let end = leftOutUntilMilliseconds[place], now < end {
+        if canary != .takesWhatIsAway { search.isAway(at: place) }
+        return next(place, now)
+      }
+      stage = .connecting(place, counted: lease)
+      return ask(.connect(part: place))
+    }
+    guard let lease else { return next(place, now) }
+    stage = .counting(place)
+    ask(.count(part: place, lease))
+  }
+
+  private mutating func leaveOut(_ place: Int, _ now: UInt64, goesOn: Bool = true) {
+    connected.remove(place)
+    let rowEnd = leftOutUntilMilliseconds[place].map { $0 + Self.leftOutMilliseconds } ?? 0
+    let pause = now < rowEnd ? pauseMilliseconds[place] ?? 0 : Self.retryMilliseconds
+    leftOutUntilMilliseconds[place] = now + pause
+    pauseMilliseconds[place] = min(2 * pause, Self.leftOutMilliseconds)
+    guard goesOn else { return self.pause(now + Self.pollMilliseconds) }
+    if canary != .takesWhatIsAway { search.isAway(at: place) }
+    next(place, now)
   }
 
   private mutating func pause(_ until: UInt64) { stage = .pausing(untilMilliseconds: until) }

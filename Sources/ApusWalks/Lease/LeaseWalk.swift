@@ -1,8 +1,9 @@
 import ApusRandom
 
-/// Two to four nodes over one database on a random path, with one to three parts of the devices: processes are paused,
-/// cut off, killed and drained, connections and answers are lost, the database is slow or away, and each node has a
-/// clock of its own. In between are calm times, after which as many parts must be served as there are nodes that can.
+/// Two to four nodes on a random path, with one to three parts of the devices, in one database or several: processes
+/// are paused, cut off, killed and drained, connections and answers are lost, databases are slow or away, and each node
+/// has a clock of its own. In between are calm times, after which as many parts must be served as there are nodes that
+/// can, but those whose own database is still away.
 package struct LeaseWalk {
   /// The law that was broken first; nil if none was.
   package private(set) var brokenLaw: LeaseLaw?
@@ -11,8 +12,9 @@ package struct LeaseWalk {
   package let counts: LeaseCounts
 
   private static let stormMilliseconds: UInt64 = 30_000
-  /// Detection takes five seconds, twice if a node must first wait for the end of its own last process.
-  private static let calmMilliseconds: UInt64 = 13_000
+  /// Detection takes five seconds, twice if a node must first wait for the end of its own last process. A database that
+  /// was left out is tried again after ten.
+  private static let calmMilliseconds: UInt64 = 25_000
   /// The end of a calm time, in which parts must be served.
   private static let checkMilliseconds: UInt64 = 1500
 
@@ -70,9 +72,14 @@ package struct LeaseWalk {
       model.step()
       if model.nowMilliseconds + checkMilliseconds >= end { served.formUnion(model.decided()) }
     }
-    if served.count < min(healthy, model.partCount) {
+    let lost = (0..<model.partCount).filter {
+      !served.contains($0) && model.isDatabaseAway(of: $0)
+    }
+    if served.count < min(healthy, model.partCount - lost.count) {
       model.database.laws.broken(
-        .servedAgain, "\(healthy) nodes serve \(served.sorted()) of \(model.partCount) parts")
+        .servedAgain,
+        "\(healthy) nodes serve \(served.sorted()) of \(model.partCount) parts, and \(lost) are away"
+      )
     }
     model.database.laws.counts.calms += 1
   }
@@ -91,7 +98,7 @@ extension LeaseModel {
     case 9..<12: machines[index].slowUntilMilliseconds = end
     case 12..<14: loseConnections(of: index)
     case 14..<17: kill(index, untilMilliseconds: end)
-    case 17: databaseAwayUntilMilliseconds = end
+    case 17: databaseAwayUntilMilliseconds[random.below(partCount)] = end
     default: machines[index].process?.drain()
     }
   }
@@ -100,7 +107,11 @@ extension LeaseModel {
   ///
   /// - Returns: The number of nodes that can serve.
   fileprivate func beginCalm(untilMilliseconds end: UInt64) -> Int {
-    databaseAwayUntilMilliseconds = min(databaseAwayUntilMilliseconds, nowMilliseconds)
+    for place in databaseAwayUntilMilliseconds.indices {
+      let staysAway = place > 0 && random.chance(1, in: 3)
+      databaseAwayUntilMilliseconds[place] =
+        staysAway ? end + Self.stepMilliseconds : nowMilliseconds
+    }
     let survivor = random.below(machines.count)
     var healthy = 0
     for index in machines.indices {

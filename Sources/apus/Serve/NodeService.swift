@@ -35,7 +35,7 @@ final class NodeService {
   private enum End: Sendable {
     case drained
     case takenOver
-    case divided
+    case rearranged
     case removed
   }
 
@@ -83,14 +83,14 @@ final class NodeService {
       onOrders: { orders in
         peers.learn(orders)
         if orders.isDraining, orders.standbyCount > 0 { turn.end(.drained) }
-      }, onRemoval: { turn.end(.removed) }, onDivision: { turn.end(.divided) })
+      }, onRemoval: { turn.end(.removed) }, onRearrangement: { turn.end(.rearranged) })
   }
 
   /// Waits until the node may serve. Nil if the operator stopped it before.
   func standBy(_ configuration: ServerConfiguration) throws(CommandFailure) -> Service? {
     do { try follower.catchUp() } catch { throw CommandFailure(.configuration, "\(error)") }
     try requireMembership()
-    beginAgainIfDivided()
+    beginAgainIfRearranged()
     var configuration = configuration
     let cluster = Cluster(directory, program: Program.version)
     configuration.cluster = ClusterNodes(
@@ -113,13 +113,14 @@ final class NodeService {
       },
       permission: { [follower, manager] in
         manager?.isAlive()
-        if Service.takeStopSignal() || follower.isRemoved || follower.isDivided { return .giveUp }
+        let hasChanged = follower.isRemoved || follower.isRearranged
+        if Service.takeStopSignal() || hasChanged { return .giveUp }
         return follower.orders?.isDraining == true ? .wait : .takeOver
       },
       onTurn: { [follower] in
         try follower.pull()
-        // Nobody divides the devices while this node has a lease.
-        return !follower.isDivided
+        // Nobody divides the devices, or moves a part, while this node has a lease.
+        return !follower.isRearranged
       },
       onTakeOver: { [turn] in turn.end(.takenOver) })
     let service: Service?
@@ -131,7 +132,7 @@ final class NodeService {
       follower.stop()
       edge?.stop()
       try requireMembership()
-      beginAgainIfDivided()
+      beginAgainIfRearranged()
       return nil
     }
     edge?.surrenderAddresses()
@@ -176,9 +177,9 @@ final class NodeService {
     return edge
   }
 
-  private func beginAgainIfDivided() {
-    guard follower.isDivided else { return }
-    log(.notice, "beginning again", .text("reason", "the devices were divided"))
+  private func beginAgainIfRearranged() {
+    guard follower.isRearranged else { return }
+    log(.notice, "beginning again", .text("reason", "devices were divided, or a part was moved"))
     Process.beginAgain()
   }
 
@@ -220,7 +221,7 @@ final class NodeService {
     switch turn.end {
     case nil: return
     case .removed: try requireMembership()
-    case .divided: beginAgainIfDivided()
+    case .rearranged: beginAgainIfRearranged()
     case .drained:
       log(.notice, "stepped down", .text("reason", "the node is being drained"))
       Process.beginAgain()

@@ -27,6 +27,8 @@ struct ClusterCommand {
     case ("invite", nil): try invite()
     case ("nodes", nil): try list()
     case ("divide", nil): try divide()
+    case ("parts", nil): try listParts()
+    case ("move", let part?): try move(part)
     case ("init", let name?): try initialize(node(name))
     case ("join", let name?): try join(node(name))
     case ("drain", let name?): try drain(node(name))
@@ -35,13 +37,17 @@ struct ClusterCommand {
     case ("init", nil), ("join", nil), ("drain", nil), ("resume", nil), ("remove", nil):
       throw CommandFailure(
         .usage, "the node's name is missing", remedy: "Use `apus cluster \(what) NODE`.")
-    case ("invite", _), ("nodes", _), ("divide", _):
+    case ("move", nil):
+      throw CommandFailure(
+        .usage, "the number of the part is missing",
+        remedy: "Use `apus cluster move PART --store ADDRESS`.")
+    case ("invite", _), ("nodes", _), ("divide", _), ("parts", _):
       throw CommandFailure(
         .usage, "\(what) takes no name", remedy: "Use `apus cluster \(what)`.")
     default:
       throw CommandFailure(
         .usage, "unknown action \"\(what)\"",
-        remedy: "Use init, invite, join, nodes, drain, resume, remove or divide.")
+        remedy: "Use init, invite, join, nodes, drain, resume, remove, divide, parts or move.")
     }
   }
 
@@ -167,6 +173,55 @@ struct ClusterCommand {
       text: """
         The devices are divided into \(counted(parts, "part")): \(report.moved) of \(counted(report.rows, "row")) moved.
         Start \(counted(parts, "node")) with --link-listen, each of which serves one part, and one more that stands by.
+
+        """
+    ).print(invocation)
+  }
+
+  private func listParts() throws(CommandFailure) {
+    let parts = try user.attempt { try cluster.parts() }
+    if invocation.isOn(ApusOptions.json) {
+      for part in parts {
+        Output.json(
+          .members([
+            "part": .integer(Int64(part.number)), "node": part.node.map { .string($0) },
+            "database": .string(part.database),
+          ]))
+      }
+      return
+    }
+    let rows = parts.map { ["\($0.number)", $0.node ?? "", $0.database] }
+    Output.standard(columns([["PART", "NODE", "DATABASE"]] + rows))
+  }
+
+  private func move(_ text: String) throws(CommandFailure) {
+    guard let part = Int(text), part >= 0 else {
+      throw CommandFailure(
+        .usage, "\"\(text)\" is not the number of a part",
+        remedy: "`apus cluster parts` lists them.")
+    }
+    guard let store = try store() else {
+      throw invocation.missing(StoreOptions.store.description)
+    }
+    let rows = try user.attempt {
+      try cluster.move(
+        part, to: store, allowsSingleServer: invocation.isOn(StoreOptions.singleDatabase))
+    }
+    user.record(.partMoved, "part \(part) to \(store)")
+    Report(
+      fields: [
+        "part": .integer(Int64(part)), "database": .string("\(store)"),
+        "rows": rows.map { .integer(Int64($0)) },
+      ],
+      text: rows.map {
+        """
+        Part \(part) is in \(store) now: \(counted($0, "row")). Start the services of all nodes.
+        The database that had it keeps them, out of date, until you remove them there.
+
+        """
+      }
+        ?? """
+        Part \(part) is in \(store), which had its rows already. Start the services of all nodes.
 
         """
     ).print(invocation)
