@@ -100,8 +100,12 @@ struct LeaseCandidate {
   /// - Parameter main: The candidate of part 0, whose database has the lease.
   func takeOver(_ seen: Lease?, _ main: LeaseCandidate) throws(StoreError) -> PostgresTenure? {
     let asked = bootMilliseconds()
-    let claimed = try tables.attempt { () throws(PostgresFault) in try claim(seen, main) }
-    guard let incarnation = claimed else { return nil }
+    let incarnation = try tables.attempt { () throws(PostgresFault) in
+      try connection.ask(
+        .incarnation, withinMilliseconds: PostgresOpening.statementMilliseconds
+      ) { $0.integer(0, 0) }
+    }
+    guard try main.claim(leaseName, as: incarnation, seen) else { return nil }
     do throws(StoreError) {
       let hasLane = try tables.attempt { () throws(PostgresFault) in try takeLane(incarnation) }
       guard hasLane else { return nil }
@@ -122,22 +126,19 @@ struct LeaseCandidate {
     ) { $0.count }
   }
 
-  /// Takes the lease alone. Returns the number of this start.
-  private func claim(_ seen: Lease?, _ main: LeaseCandidate) throws(PostgresFault) -> Int64? {
-    let limit = PostgresOpening.statementMilliseconds
-    let before = seen?.incarnation ?? 0
-    let incarnation = try connection.ask(.incarnation, withinMilliseconds: limit) {
-      $0.integer(0, 0)
+  /// Takes a lease of the main database. False if it is not as it was seen.
+  private func claim(
+    _ lease: String, as incarnation: Int64, _ seen: Lease?
+  ) throws(StoreError) -> Bool {
+    try tables.attempt { () throws(PostgresFault) in
+      try connection.ask(
+        .claim,
+        PostgresValues(
+          .text(lease), .integer(incarnation), .integer(seen?.incarnation ?? 0),
+          .integer(seen?.counter ?? 0), .text(options.node)),
+        withinMilliseconds: PostgresOpening.statementMilliseconds
+      ) { $0.count > 0 }
     }
-    let isClaimed = try main.connection.ask(
-      .claim,
-      PostgresValues(
-        .text(leaseName), .integer(incarnation), .integer(before),
-        .integer(seen?.counter ?? 0),
-        .text(options.node)),
-      withinMilliseconds: limit
-    ) { $0.count > 0 }
-    return isClaimed ? incarnation : nil
   }
 
   /// False if another process has taken the lease since, and the lane as well.
