@@ -42,6 +42,7 @@ test_packages=(
   "python3-venv:keeps those clients out of the system's Python"
   "ruby:runs the device client in Ruby"
   "chromium:opens the console's page"
+  "chromium-headless-shell:likewise, with less processor time"
   "chromium-driver:lets tests and scripts/screenshots drive it"
   "fonts-dejavu-core:what it writes with"
   "fonts-noto-color-emoji:the emoji in pushes"

@@ -45,11 +45,13 @@ def matches(push, query):
     for name, field in (("topic", "topic"), ("type", "pushType"), ("device", "device"), ("token", "token")):
         if name in query and push[field] != query[name]:
             return False
-    return query.get("q", "").lower() in json.dumps(push, ensure_ascii=False).lower()
+    return "q" not in query or query["q"].lower() in json.dumps(push, ensure_ascii=False).lower()
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # A response is written in two parts. The second would wait until the browser has acknowledged the first.
+    disable_nagle_algorithm = True
     world = None
 
     def log_message(self, *arguments):

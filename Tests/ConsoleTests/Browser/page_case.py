@@ -1,11 +1,12 @@
 """The base of the page's tests: one browser, and a mock service for each test."""
 
 import atexit
+import time
 import unittest
 
 import mock_service
 from eventually import Eventually
-from webdriver import Browser
+from webdriver import PATIENCE_SECONDS, Browser
 
 LETTERS = {
     "inbox": "i",
@@ -29,7 +30,7 @@ class PageCase(Eventually, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if PageCase.browser is None:
-            PageCase.browser = Browser()
+            PageCase.browser = Browser(program=Browser.SHELL)
             atexit.register(PageCase.browser.close)
 
     def setUp(self):
@@ -59,21 +60,23 @@ class PageCase(Eventually, unittest.TestCase):
         the button and the click, the click misses it: so click again, as a person would."""
         for _ in range(3):
             self.browser.click("button[type=submit]", text)
-            if (body := self.find_call(method, path, 300)) is not None:
+            if (body := self.find_call(method, path, 2)) is not None:
                 return body
         return self.call_of(method, path)
 
-    def find_call(self, method, path, looks):
-        for _ in range(looks):
+    def find_call(self, method, path, seconds):
+        end = time.monotonic() + seconds
+        while True:
             with self.world.lock:
                 found = [body for verb, to, body in self.world.calls if (verb, to) == (method, path)]
             if found:
                 return found[-1]
-            self.browser.run("return 0")
-        return None
+            if time.monotonic() > end:
+                return None
+            time.sleep(0.01)
 
     def call_of(self, method, path):
         """Waits for a call of the page and returns its body."""
-        if (body := self.find_call(method, path, 2000)) is not None:
+        if (body := self.find_call(method, path, PATIENCE_SECONDS)) is not None:
             return body
         self.fail(f"{method} {path} was not called; there were {self.world.calls}")

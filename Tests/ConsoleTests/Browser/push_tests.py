@@ -208,27 +208,30 @@ class Looks(PageCase):
         on_any = [(ink, on) for ink in ("ink", "soft", *INKS) for on in ("ground", "surface", "raised")]
         on_own = [(ink, f"{name}-ground") for name in INKS for ink in ("ink", name)]
         others = [("soft", "line"), ("soft", "accent-ground"), ("on-accent", "accent")]
+        names = sorted({name for pair in on_any + on_own + others for name in pair})
         for dark in (False, True):
             self.browser.appearance(dark)
             self.show()
-            faint = [pair for pair in on_any + on_own + others if self.contrast(*pair) < 4.5]
+            colours = self.browser.run(
+                """const style = getComputedStyle(document.documentElement)
+                return arguments[0].map((name) => style.getPropertyValue(`--${name}`))""", names)
+            luminances = dict(zip(names, map(self.luminance, colours)))
+            faint = [pair for pair in on_any + on_own + others if self.contrast(luminances, *pair) < 4.5]
             self.assertEqual(faint, [], f"dark: {dark}")
         self.assertEqual(
             self.browser.run("return getComputedStyle(document.body).backgroundColor"), "rgb(20, 21, 23)"
         )
 
-    def contrast(self, ink, ground):
+    @staticmethod
+    def luminance(colour):
+        parts = [int(colour.strip()[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    @staticmethod
+    def contrast(luminances, ink, ground):
         """The contrast ratio (WCAG 2.2) of two colours of the style sheet."""
-
-        def luminance(name):
-            text = self.browser.run(
-                "return getComputedStyle(document.documentElement).getPropertyValue(arguments[0])", f"--{name}"
-            )
-            parts = [int(text.strip()[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-            linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-            return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-        low, high = sorted([luminance(ink), luminance(ground)])
+        low, high = sorted([luminances[ink], luminances[ground]])
         return (high + 0.05) / (low + 0.05)
 
     def test_names(self):

@@ -2,6 +2,7 @@
 
 import samples
 from page_case import PageCase
+from webdriver import Browser
 
 
 class Locked(PageCase):
@@ -53,6 +54,11 @@ class Locked(PageCase):
 
 
 class Tabs(PageCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.close)
+
     def test_hidden(self):
         """Hidden pages hold no connection, and catch up when they become visible."""
         browser = self.show()
