@@ -33,10 +33,10 @@ class Handler(mock_service.Handler):
             answer = {"reason": said["code"], "detail": said["message"]}
             self.reply(refusal.status, json.dumps(answer).encode(), "application/json")
 
-    def reply(self, status, content, kind):
+    def reply(self, status, content, kind, **fields):
         if kind.startswith("text/html"):
             content = content.replace(b"<html ", b'<html data-kind="service" ', 1)
-        super().reply(status, content, kind)
+        super().reply(status, content, kind, **fields)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 

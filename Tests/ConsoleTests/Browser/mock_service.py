@@ -52,7 +52,10 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     # A response is written in two parts. The second would wait until the browser has acknowledged the first.
     disable_nagle_algorithm = True
-    world = None
+
+    @property
+    def world(self):
+        return self.server.world
 
     def log_message(self, *arguments):
         pass
@@ -89,8 +92,10 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
-    def reply(self, status, content, kind):
+    def reply(self, status, content, kind, **fields):
         self.send_response(status)
+        for name, value in fields.items():
+            self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.send_header(
@@ -104,16 +109,17 @@ class Handler(BaseHTTPRequestHandler):
         path = SOURCES / "Assets" / pathlib.PurePath(name).name
         if not path.is_file():
             raise Refusal(404, "not-found", f"the file {name} does not exist")
-        self.reply(200, path.read_bytes(), TYPES[path.suffix] + "; charset=utf-8")
+        kept = {} if name == "index.html" else {"Cache_Control": "max-age=3600"}
+        self.reply(200, path.read_bytes(), TYPES[path.suffix] + "; charset=utf-8", **kept)
 
     def events(self):
-        reader = queue.Queue()
-        with self.world.lock:
-            if not self.world.streams_allowed:
+        reader, world = queue.Queue(), self.world
+        with world.lock:
+            if not world.streams_allowed:
                 raise Refusal(503, "failed", "not now")
-            self.world.readers.append(reader)
+            world.readers.append(reader)
             if last := self.headers.get("last-event-id"):
-                for text in self.world.events[int(last) :]:
+                for text in world.events[int(last) :]:
                     reader.put(text)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -132,8 +138,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
         except OSError:
             pass
-        with self.world.lock:
-            self.world.readers.remove(reader)
+        with world.lock:
+            world.readers.remove(reader)
         self.close_connection = True
 
     def answer(self, name, rest, query, body):
@@ -292,6 +298,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
+    """The services of a run follow each other at one address, so that a browser may keep the files of the page."""
+
+    running = {}  # by their handlers
+    world = None
     daemon_threads = True
     request_queue_size = 64
 
@@ -300,9 +310,11 @@ class Server(ThreadingHTTPServer):
 
 
 def serve(handler, world, port=0):
-    """Serves on the port, or on a free one if it is 0; returns the address."""
-    server = Server(("127.0.0.1", port), type("OneHandler", (handler,), {"world": world}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    """Serves on the port, or on a free one if it is 0; returns the address. Ends the service before."""
+    if not (server := Server.running.get(handler)):
+        server = Server.running[handler] = Server(("127.0.0.1", port), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.world = world
     return f"http://127.0.0.1:{server.server_port}/"
 
 

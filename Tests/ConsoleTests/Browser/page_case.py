@@ -22,7 +22,7 @@ VIEWS = [*LETTERS]
 
 
 class PageCase(Eventually, unittest.TestCase):
-    """All tests share a browser; each test has its own service, and so a page without state from earlier tests."""
+    """All tests share a browser; each test has its own service, and a page without state from earlier tests."""
 
     browser = None
     pushes = 20
@@ -43,6 +43,7 @@ class PageCase(Eventually, unittest.TestCase):
         complaints = [
             text for text in self.browser.complaints() if not any(word in text for word in self.expected_complaints)
         ]
+        self.browser.run("try { sessionStorage.clear() } catch {}")
         self.browser.open("about:blank")
         self.assertEqual(complaints, [], "the browser complained")
 
