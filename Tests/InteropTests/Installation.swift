@@ -15,12 +15,16 @@ final class Installation {
 
   /// - Parameter options: More of `apus init`.
   init(_ options: [String] = []) throws {
-    directory = FileManager.default.temporaryDirectory.appending(
+    let directory = FileManager.default.temporaryDirectory.appending(
       path: "apus-interop-\(UUID().uuidString)")
-    apus = try Programs.product("apus")
+    let apus = try Programs.product("apus")
+    self.directory = directory
+    self.apus = apus
     made = try Programs.json(
-      Programs.run(
-        apus, ["init", "--data", directory.path, "--topic", Self.topic, "--json"] + options))
+      InitializedDirectory.make(directory, options: options) {
+        try Programs.run(
+          apus, ["init", "--data", directory.path, "--topic", Self.topic, "--json"] + options)
+      })
   }
 
   /// Uses an existing data directory, which it does not delete.
@@ -32,7 +36,9 @@ final class Installation {
 
   deinit {
     service?.stop()
-    if !made.isEmpty { try? FileManager.default.removeItem(at: directory) }
+    guard !made.isEmpty else { return }
+    try? FileManager.default.removeItem(at: directory)
+    InitializedDirectory.giveBack()
   }
 
   /// Runs a command on the data directory. Returns its standard output and error.

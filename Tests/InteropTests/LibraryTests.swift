@@ -73,11 +73,12 @@ struct LibraryTests {
     _ = try scratch.write(manifest, "package/Package.swift")
     _ = try scratch.write(sender, "package/Sources/sender/main.swift")
     _ = try scratch.write(receiver, "package/Sources/receiver/main.swift")
-    // Whole modules without optimisation, debug information and index: the fastest way to build it all once.
+    // Whole modules, each compiled by one process, without optimisation, debug information and index: the fastest way
+    // to build it all once.
     let options = [
       "--package-path", "\(scratch.path)/package", "--cache-path", "\(scratch.path)/cache",
-      "--configuration", "release", "-Xswiftc", "-Onone", "-debug-info-format", "none",
-      "--disable-index-store",
+      "--configuration", "release", "-Xswiftc", "-Onone", "-Xswiftc",
+      "-no-emit-module-separately-wmo", "-debug-info-format", "none", "--disable-index-store",
     ]
     let swift = ["-u", "APUS_PURE", "swift", "build"] + options
     try Programs.run(Self.environment, swift)
