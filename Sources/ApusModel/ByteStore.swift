@@ -48,7 +48,8 @@ public struct ByteStore: Sendable {
 
   @usableFromInline
   mutating func grow(to needed: Int) {
-    let size = max(needed, 2 * bytes.count)
-    bytes.append(contentsOf: repeatElement(0, count: size - bytes.count))
+    var larger = [UInt8](repeating: 0, count: max(needed, 2 * bytes.count))
+    larger.write(span, at: 0)
+    bytes = larger
   }
 }

@@ -41,7 +41,7 @@ enum DER {
   static func sequence(_ parts: [UInt8]...) -> [UInt8] { sequence(parts) }
 
   static func sequence(_ parts: [[UInt8]]) -> [UInt8] {
-    element(Tag.sequence, Array(parts.joined()))
+    element(Tag.sequence, parts.reduce(into: []) { $0 += $1 })
   }
 
   static func utf8(_ text: String) -> [UInt8] { element(Tag.utf8String, Array(text.utf8)) }

@@ -173,7 +173,9 @@ package final class ShardModel {
   package func takeKnown() -> Set<UInt64> {
     defer { known = nil }
     if let known, known.count == sessionCount { return known }
-    return Set(inSession().keys)
+    var found: Set<UInt64> = []
+    for device in devices { device.session?.forEach { found.insert($0.notification.order) } }
+    return found
   }
 
   /// Records what newer notifications replaced: some of `candidates`, which waited.

@@ -131,7 +131,9 @@ final class PeerSession {
     provider.read_callback = { _, streamID, buffer, capacity, flags, _, user in
       guard let peer = peer(user), let rest = peer.bodies[streamID] else { return 0 }
       let piece = rest.prefix(capacity)
-      for (place, byte) in piece.enumerated() { buffer?[place] = byte }
+      piece.withUnsafeBufferPointer { piece in
+        if let start = piece.baseAddress { buffer?.update(from: start, count: piece.count) }
+      }
       peer.bodies[streamID] = rest.dropFirst(piece.count)
       if piece.count == rest.count { flags?.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
       return piece.count

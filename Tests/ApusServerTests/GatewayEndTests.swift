@@ -42,7 +42,7 @@ struct GatewayEndTests {
       // Encrypted as a whole, and sent as fast as the service reads.
       let frame = GatewayFrame.framed(1, token, GatewayFrame.payload(byteCount: 2000))
       try client.send(
-        frame, GatewayFrame.knownBad(7), Array(repeatElement(frame, count: 5000).joined()))
+        frame, GatewayFrame.knownBad(7), joined(repeatElement(frame, count: 5000)))
       try expectEnd(client, GatewayFrame.packet(2, 7))
     }
   }

@@ -102,7 +102,7 @@ struct GatewayTableTests {
   func copies(row: GatewayRow) throws {
     let client = try gateway(row)
     let bytes = row.bytes(tokens)
-    try client.send(Array(repeatElement(bytes, count: bytes.count > 1000 ? 100 : 1000).joined()))
+    try client.send(joined(repeatElement(bytes, count: bytes.count > 1000 ? 100 : 1000)))
     try expectOutcome(client, row, "many times")
   }
 

@@ -50,10 +50,13 @@ struct DeliveryQueue {
   }
 
   func contains(where matches: (Delivery) -> Bool) -> Bool {
-    items[head...].contains(where: matches)
+    for index in head..<items.count where matches(items[index]) { return true }
+    return false
   }
 
-  func forEach(_ body: (Delivery) -> Void) { items[head...].forEach(body) }
+  func forEach(_ body: (Delivery) -> Void) {
+    for index in head..<items.count { body(items[index]) }
+  }
 
   mutating func remove(where matches: (Delivery) -> Bool) -> [Delivery] {
     let taken = items[head...].filter(matches)

@@ -89,8 +89,9 @@ package struct HTTP2FieldList: Sendable {
     count += 1
     if name == .method { hasMethod = true }
     if byteCount > store.count {
-      let count = max(256, 2 * store.count, byteCount)
-      store.append(contentsOf: repeatElement(0, count: count - store.count))
+      var larger = [UInt8](repeating: 0, count: max(256, 2 * store.count, byteCount))
+      larger.write(store.span, at: 0)
+      store = larger
     }
     var output = store.mutableSpan
     output[start] = name.rawValue

@@ -144,20 +144,19 @@ enum HPACKHuffman {
     (12, "#>"), (13, "\u{0}$@[]~"), (14, "^}"), (15, "<`{"),
   ]
 
-  private struct Code: Hashable {
-    var bits: Int
-    var value: UInt32
-  }
+  private static let longest = 15
 
-  private static let symbols: [Code: UInt8] = {
-    var symbols: [Code: UInt8] = [:]
-    var next: UInt32 = 0
+  /// The symbol of each code, at the code with a bit before it; nil at what is no code. A debug build finds an element
+  /// much faster than a key.
+  private static let symbols: [UInt8?] = {
+    var symbols = [UInt8?](repeating: nil, count: 2 << longest)
+    var next = 0
     var length = 0
     for row in characters {
-      next <<= UInt32(row.bits - length)
+      next <<= row.bits - length
       length = row.bits
       for symbol in row.characters.utf8 {
-        symbols[Code(bits: length, value: next)] = symbol
+        symbols[1 << length | next] = symbol
         next += 1
       }
     }
@@ -165,22 +164,24 @@ enum HPACKHuffman {
   }()
 
   static func decode(_ bytes: [UInt8]) throws(HPACKDecoder.Fault) -> [UInt8] {
+    let symbols = symbols
     var output: [UInt8] = []
-    var code = Code(bits: 0, value: 0)
+    // A bit, and those of the code so far.
+    var code = 1
     for byte in bytes {
-      for shift in stride(from: 7, through: 0, by: -1) {
-        code.value = code.value << 1 | UInt32(byte >> UInt8(shift) & 1)
-        code.bits += 1
+      var bit: UInt8 = 0x80
+      while bit > 0 {
+        code = code << 1 | (byte & bit > 0 ? 1 : 0)
+        bit >>= 1
+        guard code < symbols.count else { throw .huffman }
         if let symbol = symbols[code] {
           output.append(symbol)
-          code = Code(bits: 0, value: 0)
-        } else if code.bits > 15 {
-          throw .huffman
+          code = 1
         }
       }
     }
     // Section 5.2: the rest is padding, less than a byte of ones.
-    guard code.bits < 8, code.value == (1 << UInt32(code.bits)) - 1 else { throw .huffman }
+    guard code < 1 << 8, code & (code + 1) == 0 else { throw .huffman }
     return output
   }
 }

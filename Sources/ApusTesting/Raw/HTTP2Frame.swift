@@ -141,6 +141,11 @@ package struct RawGoAway: Sendable, Hashable {
   }
 }
 
+/// The bytes one after the other. In a debug build `joined()` takes a call or more for each byte.
+package func joined(_ parts: some Sequence<[UInt8]>) -> [UInt8] {
+  parts.reduce(into: []) { $0 += $1 }
+}
+
 /// `value` with the most significant byte first.
 package func bigEndian<Integer: FixedWidthInteger>(_ value: Integer) -> [UInt8] {
   stride(from: Integer.bitWidth - 8, through: 0, by: -8).map {

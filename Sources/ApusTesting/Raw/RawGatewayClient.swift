@@ -7,7 +7,7 @@ package final class RawGatewayClient {
 
   package init(_ tls: RawTLSClient) { self.tls = tls }
 
-  package func send(_ frames: [UInt8]...) throws { try tls.send(Array(frames.joined())) }
+  package func send(_ frames: [UInt8]...) throws { try tls.send(joined(frames)) }
 
   /// The next packet; nil if the connection has ended.
   package func packet(awaiting what: String = "a packet") throws -> [UInt8]? {
