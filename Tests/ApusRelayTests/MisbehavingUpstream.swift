@@ -125,11 +125,14 @@ final class MisbehavingUpstream: @unchecked Sendable {
 /// Waits for what others bring about, and lets other tests run in the meantime.
 func eventually(_ condition: () throws -> Bool, line: Int = #line) async throws {
   let deadline = ContinuousClock.now + .seconds(20)
+  // The condition may cost more than what it waits for.
+  var pause = 1
   while try !condition() {
     guard ContinuousClock.now < deadline else {
       throw RawFault.unexpected("what line \(line) waits for did not come")
     }
-    try await Task.sleep(for: .milliseconds(1))
+    try await Task.sleep(for: .milliseconds(pause))
+    pause = min(8, 2 * pause)
   }
 }
 
