@@ -10,6 +10,8 @@ import tempfile
 import time
 
 TOPIC = "com.example.app"
+# What `apus init` has made, by its names: a copy, the folder that it made, and what it printed.
+INITIALIZED = {}
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
@@ -33,8 +35,17 @@ class Service:
         self.prefix = list(prefix)
         self.address = address
         self.data = tempfile.mkdtemp(prefix="apus-agent-service-")
-        hosts = ["localhost", "127.0.0.1", *names]
-        self.made = self.apus("init", "--topic", TOPIC, *sum([["--name", name] for name in hosts], []), "--json")
+        hosts = ("localhost", "127.0.0.1", *names)
+        if hosts in INITIALIZED:
+            # A key takes a quarter of a second. No test has two services.
+            shutil.copytree(INITIALIZED[hosts][0].name, self.data, dirs_exist_ok=True)
+            self.made = {key: text.replace(INITIALIZED[hosts][1], self.data)
+                         for key, text in INITIALIZED[hosts][2].items()}
+        else:
+            self.made = self.apus("init", "--topic", TOPIC, *sum([["--name", name] for name in hosts], []), "--json")
+            folder = tempfile.TemporaryDirectory(prefix="apus-agent-service-")
+            shutil.copytree(self.data, folder.name, dirs_exist_ok=True)
+            INITIALIZED[hosts] = (folder, self.data, self.made)
         self.authority = self.made["authority_file"]
         self.ports = {"http2": 0, "courier": 0}
         self.process = None

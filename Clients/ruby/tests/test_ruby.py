@@ -254,7 +254,7 @@ class LiveTests(ServiceTests, unittest.TestCase):
         listener.stop()
         expiration = int(time.time()) + 1
         self.push(token, "expired", "--expiration", str(expiration))
-        time.sleep(expiration + 0.1 - time.time())
+        time.sleep(max(0, expiration + 0.1 - time.time()))
         # Neither what has expired nor what was acknowledged comes.
         listener = self.listen()
         self.assertEqual(listener.next("token")["token"], token)
