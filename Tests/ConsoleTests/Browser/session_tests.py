@@ -46,7 +46,9 @@ class Locked(PageCase):
         """A password that is no longer valid leads back to the sign-in form, which says why."""
         browser = self.browser
         self.sign_in()
-        browser.wait("document.querySelector('.row')")
+        # Whatever the page asks for at first must be answered by then: the click has to be what finds out.
+        browser.wait("document.querySelector('#link')?.classList.contains('up')")
+        self.expect("20 pushes", ".total")
         self.world.password = "another"
         browser.click("#tabs a", "Violations")
         browser.wait("document.querySelector('[role=alert]')?.textContent === 'the password is wrong'")
