@@ -85,7 +85,7 @@ struct PostgresMoveTests {
       #expect(
         try store.rows(family, prefix: []) == [[[1], [1, 9]], [[2], [2, 9]]], "\(family)")
     }
-    // The lease is where that of part 0 is, and so is the database by which a directory knows its own.
+    // The lease is in the first database, whose id is that of the store.
     let lease = "SELECT incarnation, released FROM apus.lease WHERE node = 'apus_1'"
     #expect(try mainSQL(lease) == ["3|f"])
     #expect(

@@ -8,13 +8,13 @@ struct ClusterMoveTests {
   private let nodes: [Installation]
   private var a: Installation { nodes[0] }
   private var b: Installation { nodes[1] }
-  private let server: PostgresServer
-  private let (main, other): (String, String)
+  private let servers: [PostgresServer]
+  private let other: String
 
   init() throws {
-    main = try PostgresServer.shared.address(of: "apus-\(UUID().uuidString.lowercased())")
-    server = try PostgresServer()
-    other = try server.address(of: "apus")
+    servers = [try PostgresServer(), try PostgresServer()]
+    let main = try servers[0].address(of: "apus")
+    other = try servers[1].address(of: "apus")
     let first = try Installation()
     nodes = [first, try Installation(existing: URL(filePath: "\(first.directory.path)-b"))]
     let output = try a.run([
@@ -58,7 +58,7 @@ struct ClusterMoveTests {
     let lines = parts.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
     #expect(lines.map { $0[0] } == ["PART", "0", "1"], "\(parts)")
     #expect(Set(lines.dropFirst().map { $0[1] }) == ["a", "b"], "\(parts)")
-    #expect(lines[2][2].contains(server.directory.path()), "\(parts)")
+    #expect(lines[2][2].contains(servers[1].directory.path()), "\(parts)")
     for (place, device) in devices.enumerated() {
       #expect(try device.connect() == tokens[place])
       #expect(try device.shown(atLeast: 1) == [10 * place])
@@ -72,12 +72,24 @@ struct ClusterMoveTests {
     func accepted() -> [Bool] {
       tokens.map { token in (try? a.send(7, to: token, lifetimeSeconds: 3600)) != nil }
     }
-    try server.kill()
+    try servers[1].kill()
     let without = accepted()
     #expect(Set(without) == [true, false], "\(without)")
-    try server.start()
+    try servers[1].start()
     let deadline = Date(timeIntervalSinceNow: 20)
     while accepted().contains(false), Date.now < deadline { usleep(200_000) }
     #expect(accepted() == tokens.map { _ in true })
+
+    // One of each part.
+    let (elsewhere, first) = (without.firstIndex(of: false) ?? 0, without.firstIndex(of: true) ?? 0)
+    try servers[0].kill()
+    // Now the lease was not renewed for too long.
+    usleep(6_000_000)
+    try a.send(8, to: tokens[elsewhere], lifetimeSeconds: 3600)
+    #expect(throws: (any Error).self) { try a.send(8, to: tokens[first], lifetimeSeconds: 3600) }
+    try servers[0].start()
+    while (try? a.send(9, to: tokens[first], lifetimeSeconds: 3600)) == nil { usleep(200_000) }
+    _ = try devices[elsewhere].connect()
+    #expect(try devices[elsewhere].shown(atLeast: 1) == [8])
   }
 }

@@ -4,7 +4,7 @@ import ApusModel
 ///
 /// Tables whose rows are copied elsewhere, or are not copied completely yet, are marked as moved, and nobody uses them.
 /// At every moment at most one database has tables without that mark. So an interrupted move is repeated, and a
-/// database that got another address is told from a copy. Whoever runs it notes afterwards where the part is.
+/// database that has another address now is known from a copy. The caller records afterwards where the part is.
 package struct PostgresMove {
   package struct Report: Sendable, Equatable {
     /// Where the part is now.
