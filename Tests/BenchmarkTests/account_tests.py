@@ -253,6 +253,13 @@ class AccountTests(unittest.TestCase):
         self.assertEqual([entry.id for entry in entries], [None, "0", "1", "2", "3"])
         self.assertEqual(self.account.violations, [])
 
+    def test_what_waited_and_was_not_answered_has_its_late_id(self):
+        self.start = self.now
+        waited = self.send_at(0, "unknown", is_stored=False)
+        self.account.ends(self.rows((7, "Discarded - Not Stored")))
+        self.assertEqual(waited.id, "0")
+        self.assertEqual(self.account.violations, [])
+
     def test_an_id_that_nobody_sent_is_found(self):
         self.start = self.now
         self.send_at(0)

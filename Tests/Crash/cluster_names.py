@@ -2,6 +2,8 @@
 
 # What speaks against a pair or a gap, in seconds by which the id would have to be late instead.
 LATE, EARLY, LOST_LINE, NO_LINE, NOBODY = 5, 100, 3, 50, 60
+# More than a pair that is late, and less than two.
+OTHERS = 6
 # Seconds by which two clocks may differ.
 TOLERANCE = 0.1
 
@@ -14,7 +16,7 @@ def assign(ids, entries, may_lack_line):
     passing = [one for one in ids if one[2] == ["Discarded - Not Stored"]]
     others = [one for one in ids if one not in passing]
     # Nor may one that was killed before it was stored, so what is left over here is looked for among the others.
-    for one, entry in align(passing, [entry for entry in entries if not entry.is_stored], may_lack_line, LOST_LINE):
+    for one, entry in align(passing, [entry for entry in entries if not entry.is_stored], may_lack_line, OTHERS):
         if entry is None:
             others.append(one)
         else:
