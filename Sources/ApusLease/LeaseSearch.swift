@@ -6,6 +6,8 @@ package struct LeaseSearch: Sendable {
   package enum Decision: Sendable, Equatable {
     /// The lease at this place, if it still is as it was seen; nil if nobody ever had it.
     case take(place: Int, seen: Lease?)
+    /// Give back what an earlier process of this node had, before another lease is taken: its part's database is away.
+    case giveBack(place: Int, seen: Lease)
     /// Look again. With the names of all nodes that have leases, once each was found alive.
     case wait(holders: [String])
     /// A living process is in the way, and will be: that of this node.
@@ -89,6 +91,11 @@ package struct LeaseSearch: Sendable {
     if mayTake, !mayRunTwice,
       let place = free.first(where: { places[$0].seen?.holder == node }) ?? free.first
     {
+      for (own, other) in places.enumerated() where other.finding == .away {
+        if let seen = other.seen, seen.holder == node, !seen.isReleased {
+          return .giveBack(place: own, seen: seen)
+        }
+      }
       return .take(place: place, seen: places[place].seen)
     }
     let holders = places.compactMap(\.holder)

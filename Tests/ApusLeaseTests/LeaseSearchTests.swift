@@ -53,6 +53,26 @@ struct LeaseSearchTests {
     #expect(search.decide(mayTake: true) == .refused(by: "b"))
   }
 
+  @Test("None whose database is away, and what the node had there is given back first")
+  mutating func away() {
+    let (other, own) = (lease("a", released: true), lease("b"))
+    // Whether its process runs is not known for as long as nobody can be asked.
+    _ = look([other, own])
+    search.isAway(at: 1)
+    #expect(search.decide(mayTake: true) == .wait(holders: []))
+    for _ in 0..<20 { _ = look([other, own]) }
+    search.isAway(at: 1)
+    #expect(search.decide(mayTake: false) == .wait(holders: []))
+    #expect(search.decide(mayTake: true) == .giveBack(place: 1, seen: own))
+    _ = look([other, lease("b", released: true)])
+    search.isAway(at: 1)
+    #expect(search.decide(mayTake: true) == .take(place: 0, seen: other))
+    // That of another node stays its own.
+    _ = look([lease("a"), lease("c", released: true)])
+    search.isAway(at: 1)
+    #expect(search.decide(mayTake: true) == .wait(holders: []))
+  }
+
   @Test("That of another node without connections only once it was seen for long enough")
   mutating func absence() {
     let leases = [lease("a"), lease("c", released: true)].prefix(1) + [lease("c")]

@@ -119,7 +119,8 @@ struct LeaseCandidate {
     }
   }
 
-  private func giveBack(_ lease: String, _ incarnation: Int64) {
+  /// Gives a lease of the main database back.
+  func giveBack(_ lease: String, _ incarnation: Int64) {
     _ = try? connection.ask(
       .release, PostgresValues(.text(lease), .integer(incarnation)),
       withinMilliseconds: options.answerMilliseconds

@@ -94,6 +94,8 @@ struct PostgresOpening {
       if permission == .giveUp { throw .closed }
       switch search.decide(mayTake: permission == .takeOver) {
       case .take(let place, let seen): return (place, seen)
+      case .giveBack(let place, let seen):
+        main.giveBack(candidates.leaseName(of: place), seen.incarnation)
       case .refused(let name):
         throw .inUse(
           place: databases.main.description, detail: "a process called \(name) renews its lease")

@@ -23,7 +23,8 @@ struct LeaseProcess {
     case fencing
     case terminating
     case reading
-    case givingBack
+    /// And whether the part is left out because of what happened.
+    case givingBack(leavesOut: Bool)
     case serving
     case ended
   }
@@ -177,8 +178,10 @@ struct LeaseProcess {
     case (.fencing, .lost) where mayLack(part), (.terminating, .lost) where mayLack(part),
       (.reading, .lost) where mayLack(part):
       outbox.append((.release(part: part, incarnation), .opening))
-      stage = .givingBack
-    case (.givingBack, .done): leaveOut(part, now, goesOn: false)
+      stage = .givingBack(leavesOut: true)
+    case (.givingBack(let leavesOut), .done):
+      guard leavesOut else { return pause(now + Self.pollMilliseconds) }
+      leaveOut(part, now, goesOn: false)
     default:
       // It begins anew, and knows nothing any more of what it saw.
       search = Self.search(client, partCount, canary)
@@ -226,6 +229,9 @@ struct LeaseProcess {
     case .take(let place, let seen):
       stage = .claiming(place, sinceMilliseconds: now)
       ask(.claim(part: place, seen: seen))
+    case .giveBack(let place, let seen):
+      stage = .givingBack(leavesOut: false)
+      ask(.release(part: place, seen.incarnation))
     case .wait, .refused: pause(now + Self.pollMilliseconds)
     }
   }
