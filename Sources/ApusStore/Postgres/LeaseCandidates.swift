@@ -13,9 +13,7 @@ struct LeaseCandidates {
     /// Why there is none, as the operator was told.
     var fault: StoreError?
     var retry = Deadline.after(milliseconds: 0)
-    /// Milliseconds for which it is left out after the next failure.
-    var pause: Int64
-    /// Until then a failure is one of a row.
+    /// Until then a failure is not the first one.
     var rowEnd = Deadline.after(milliseconds: 0)
   }
 
@@ -37,7 +35,7 @@ struct LeaseCandidates {
   ) throws(StoreError) {
     (self.databases, self.options, self.main) = (databases, options, main)
     places = (options.parts ?? options.part..<options.part + 1).map { part in
-      Place(part: part, candidate: part == 0 ? main : nil, pause: options.retryMilliseconds)
+      Place(part: part, candidate: part == 0 ? main : nil)
     }
     for place in places.indices { _ = try reach(place) }
   }
@@ -88,16 +86,16 @@ struct LeaseCandidates {
     }
   }
 
-  /// At first hardly: a connection that was used seldom may be lost since the database failed over.
+  /// At first hardly: a connection that was used seldom may be lost since the database failed over. Then for longer,
+  /// because no lease can be observed while the process waits for a connection.
   private mutating func leaveOut(_ place: Int, _ fault: StoreError) {
-    let isInRow = !places[place].rowEnd.isPast
-    let pause = isInRow ? places[place].pause : options.retryMilliseconds
+    let isFirst = places[place].rowEnd.isPast
+    let pause = isFirst ? options.retryMilliseconds : options.leftOutMilliseconds
     if places[place].fault != fault {
       options.onEvent(.stillFailing(fault, retryMilliseconds: pause))
     }
     (places[place].candidate, places[place].fault) = (nil, fault)
     places[place].retry = .after(milliseconds: pause)
-    places[place].pause = min(2 * pause, options.leftOutMilliseconds)
     places[place].rowEnd = .after(milliseconds: 2 * options.leftOutMilliseconds)
   }
 }

@@ -35,7 +35,6 @@ struct LeaseProcess {
   private let apart: Set<Int>
   private var connected: Set<Int> = []
   private var leftOutUntilMilliseconds: [Int: UInt64] = [:]
-  private var pauseMilliseconds: [Int: UInt64] = [:]
   private let canary: LeaseCanary?
   private var random: SeededRandom
   private var search: LeaseSearch
@@ -213,9 +212,8 @@ struct LeaseProcess {
   private mutating func leaveOut(_ place: Int, _ now: UInt64, goesOn: Bool = true) {
     connected.remove(place)
     let rowEnd = leftOutUntilMilliseconds[place].map { $0 + Self.leftOutMilliseconds } ?? 0
-    let pause = now < rowEnd ? pauseMilliseconds[place] ?? 0 : Self.retryMilliseconds
+    let pause = now < rowEnd ? Self.leftOutMilliseconds : Self.retryMilliseconds
     leftOutUntilMilliseconds[place] = now + pause
-    pauseMilliseconds[place] = min(2 * pause, Self.leftOutMilliseconds)
     guard goesOn else { return self.pause(now + Self.pollMilliseconds) }
     if canary != .takesWhatIsAway { search.isAway(at: place) }
     next(place, now)
