@@ -27,7 +27,8 @@ struct LeaseWalkTests {
 
   /// The first seeds that show it, of those that are not among the first three.
   private static let noticing: [LeaseCanary: UInt64] = [
-    .forgetsItsName: 5, .forgetsLooks: 7, .needsAllDatabases: 6, .takesWhatIsAway: 13,
+    .claimsWithoutCompare: 11, .claimsWithoutCounter: 21, .forgetsItsName: 5,
+    .needsAllDatabases: 23, .takesWhatIsAway: 26, .triesWithoutPause: 54,
   ]
 
   @Test("Each law notices what breaks it", arguments: LeaseCanary.allCases)

@@ -223,7 +223,6 @@ struct PostgresMoveTests {
       ($0.node, $0.parts) = (node, 0..<2)
       $0.renewMilliseconds = 100
       $0.absenceMilliseconds = 500
-      $0.leftOutMilliseconds = 300
       $0.standby = StandbyOptions(permission: permission)
       $0.onEvent = { recorder.append("\($0)") }
     }

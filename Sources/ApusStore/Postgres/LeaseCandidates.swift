@@ -5,16 +5,13 @@ import ApusThread
 /// The parts of which a process takes one, with a connection to the tables of each.
 ///
 /// A database that has only some parts keeps no node from the others: it is left out while something is wrong with it,
-/// and tried again now and then.
+/// and tried again now and then, by ``DatabaseAttempts``.
 struct LeaseCandidates {
   private struct Place {
     let part: Int
     var candidate: LeaseCandidate?
     /// Why there is none, as the operator was told.
     var fault: StoreError?
-    var retry = Deadline.after(milliseconds: 0)
-    /// Until then a failure is not the first one.
-    var rowEnd = Deadline.after(milliseconds: 0)
   }
 
   enum Look {
@@ -29,6 +26,7 @@ struct LeaseCandidates {
   private let options: PostgresOptions
   private let main: LeaseCandidate
   private var places: [Place]
+  private var attempts: DatabaseAttempts
 
   init(
     _ databases: PartDatabases, _ options: PostgresOptions, _ main: LeaseCandidate
@@ -37,6 +35,7 @@ struct LeaseCandidates {
     places = (options.parts ?? options.part..<options.part + 1).map { part in
       Place(part: part, candidate: part == 0 ? main : nil)
     }
+    attempts = DatabaseAttempts(count: places.count)
     for place in places.indices { _ = try reach(place) }
   }
 
@@ -64,12 +63,13 @@ struct LeaseCandidates {
 
   private mutating func reach(_ place: Int) throws(StoreError) -> LeaseCandidate? {
     if let candidate = places[place].candidate { return candidate }
-    guard places[place].retry.isPast else { return nil }
+    guard attempts.mayTry(place, nowMilliseconds: monotonicMilliseconds()) else { return nil }
     let part = places[place].part
     let reached = try attempt(place) { [databases, options] () throws(StoreError) in
       try LeaseCandidate(databases, options, part: part)
     }
     guard let reached else { return nil }
+    attempts.reached(place)
     (places[place].candidate, places[place].fault) = (reached, nil)
     return reached
   }
@@ -79,23 +79,16 @@ struct LeaseCandidates {
   private mutating func attempt<Result>(
     _ place: Int, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result? {
+    let began = monotonicMilliseconds()
     do throws(StoreError) { return try body() } catch {
       guard options.standby != nil, databases.places[places[place].part] != nil else { throw error }
-      leaveOut(place, error)
+      let pause = attempts.failed(
+        place, fromMilliseconds: began, nowMilliseconds: monotonicMilliseconds())
+      if places[place].fault != error {
+        options.onEvent(.stillFailing(error, retryMilliseconds: pause))
+      }
+      (places[place].candidate, places[place].fault) = (nil, error)
       return nil
     }
-  }
-
-  /// At first hardly: a connection that was used seldom may be lost since the database failed over. Then for longer,
-  /// because no lease can be observed while the process waits for a connection.
-  private mutating func leaveOut(_ place: Int, _ fault: StoreError) {
-    let isFirst = places[place].rowEnd.isPast
-    let pause = isFirst ? options.retryMilliseconds : options.leftOutMilliseconds
-    if places[place].fault != fault {
-      options.onEvent(.stillFailing(fault, retryMilliseconds: pause))
-    }
-    (places[place].candidate, places[place].fault) = (nil, fault)
-    places[place].retry = .after(milliseconds: pause)
-    places[place].rowEnd = .after(milliseconds: 2 * options.leftOutMilliseconds)
   }
 }

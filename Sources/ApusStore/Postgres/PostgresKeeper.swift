@@ -98,11 +98,20 @@ final class PostgresKeeper: @unchecked Sendable {
     }
   }
 
+  /// Tries a second time, over a new connection: since the last renewal the database may have failed over.
   private func release() {
-    _ = try? (connection ?? connect()).ask(
-      .release, PostgresValues(.text(tenure.lease), .integer(tenure.incarnation)),
-      withinMilliseconds: options.answerMilliseconds
-    ) { $0.count }
+    for _ in 0..<2 {
+      do throws(PostgresFault) {
+        if connection == nil { connection = try connect() }
+        try connection?.ask(
+          .release, PostgresValues(.text(tenure.lease), .integer(tenure.incarnation)),
+          withinMilliseconds: options.answerMilliseconds
+        ) { _ in }
+        return
+      } catch {
+        connection = nil
+      }
+    }
   }
 
   private func connect() throws(PostgresFault) -> PostgresConnection {

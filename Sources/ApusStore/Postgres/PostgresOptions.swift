@@ -42,9 +42,6 @@ package struct PostgresOptions: Sendable {
   package var retryMilliseconds: Int64 = 100
   /// The longest such pause: the database is used again within this time of its return.
   package var maximumRetryMilliseconds: Int64 = 1000
-  /// Milliseconds between two attempts of a standby to reach a database that has only some parts, but for the second
-  /// one. Each may block for seconds, in which it looks at no other lease.
-  package var leftOutMilliseconds: Int64 = 10_000
   /// As for `RocksOptions`.
   package var maximumPendingBytes = 32 * 1024 * 1024
   /// As for `RocksOptions`.

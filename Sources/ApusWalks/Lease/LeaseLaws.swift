@@ -34,6 +34,8 @@ package enum LeaseCanary: Sendable, CaseIterable {
   case takesWhatIsAway
   /// A process waits for all databases.
   case needsAllDatabases
+  /// A database that failed is tried again in each round of looks.
+  case triesWithoutPause
 
   /// The law that must notice it.
   package var law: LeaseLaw {
@@ -43,7 +45,9 @@ package enum LeaseCanary: Sendable, CaseIterable {
       .oneOwner
     case .readsBeforeFence: .noLateWrite
     case .forgetsItsName: .oneLease
-    case .neverTerminates, .forgetsLooks, .takesWhatIsAway, .needsAllDatabases: .servedAgain
+    case .neverTerminates, .forgetsLooks, .takesWhatIsAway, .needsAllDatabases,
+      .triesWithoutPause:
+      .servedAgain
     }
   }
 }

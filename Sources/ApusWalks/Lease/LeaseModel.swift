@@ -17,6 +17,13 @@ final class LeaseModel {
     var pausedMilliseconds: UInt64 = 0
   }
 
+  /// When a database is away.
+  struct Outage {
+    var untilMilliseconds: UInt64 = 0
+    /// Whether it says so at once, instead of not answering.
+    var isRefusing = false
+  }
+
   /// A statement on its way to the database, and its answer on the way back.
   private struct Request {
     enum Phase {
@@ -51,7 +58,7 @@ final class LeaseModel {
   var database: LeaseDatabase
   var machines: [Machine] = []
   /// That of the leases and part 0 first, and then by part.
-  var databaseAwayUntilMilliseconds: [UInt64]
+  var outages: [Outage]
   var isCalm = false
   private var requests: [Request] = []
   private var processes = 0
@@ -63,7 +70,7 @@ final class LeaseModel {
     var apart: Set<Int> = []
     for part in 1..<partCount where random.chance(1, in: 2) { apart.insert(part) }
     database = LeaseDatabase(parts: partCount, apart: apart, canary: canary)
-    databaseAwayUntilMilliseconds = Array(repeating: 0, count: partCount)
+    outages = Array(repeating: Outage(), count: partCount)
     let count = 2 + random.below(3)
     machines = ["a", "b", "c", "d"].prefix(count).map {
       Machine(
@@ -75,11 +82,13 @@ final class LeaseModel {
   func isPaused(_ index: Int) -> Bool { nowMilliseconds < machines[index].pausedUntilMilliseconds }
   func isCut(_ index: Int) -> Bool { nowMilliseconds < machines[index].cutUntilMilliseconds }
 
-  /// Whether the database is away that has a part's rows; nil stands for the leases.
-  func isDatabaseAway(of part: Int?) -> Bool {
-    let place = part.flatMap { database.apart.contains($0) ? $0 : nil } ?? 0
-    return nowMilliseconds < databaseAwayUntilMilliseconds[place]
+  /// What is wrong with the database that has a part's rows; nil stands for the leases.
+  private func outage(of part: Int?) -> Outage? {
+    let outage = outages[part.flatMap { database.apart.contains($0) ? $0 : nil } ?? 0]
+    return nowMilliseconds < outage.untilMilliseconds ? outage : nil
   }
+
+  func isDatabaseAway(of part: Int?) -> Bool { outage(of: part) != nil }
 
   /// The machine's own clock.
   func clock(_ index: Int) -> UInt64 {
@@ -165,7 +174,7 @@ final class LeaseModel {
     _ index: Int
   ) {
     let isSlow = nowMilliseconds < machines[index].slowUntilMilliseconds
-    let isLost = isCut(index) || isDatabaseAway(of: statement.part)
+    let isLost = isCut(index) || outage(of: statement.part)?.isRefusing == false
     var way = random.between(1, isSlow ? 1500 : 10)
     if case .claim = statement, !isCalm, random.chance(1, in: 3) {
       // Paused processes continue at the same moment.

@@ -31,10 +31,12 @@ struct LeaseProcess {
 
   let client: LeaseClient
   private let partCount: Int
-  /// The parts that have a database of their own, those with a connection to it, and until when others are left out.
+  /// The parts that have a database of their own, and those with a connection to it.
   private let apart: Set<Int>
   private var connected: Set<Int> = []
-  private var leftOutUntilMilliseconds: [Int: UInt64] = [:]
+  private var attempts: DatabaseAttempts
+  /// When it last asked something, until it served.
+  private var askedMilliseconds: UInt64
   private let canary: LeaseCanary?
   private var random: SeededRandom
   private var search: LeaseSearch
@@ -54,7 +56,6 @@ struct LeaseProcess {
   private static let pollMilliseconds: UInt64 = 250
   private static let renewMilliseconds: UInt64 = 1000
   private static let retryMilliseconds: UInt64 = 100
-  private static let leftOutMilliseconds: UInt64 = 10_000
 
   init(
     _ client: LeaseClient, parts: Int, apart: Set<Int>, canary: LeaseCanary?, random: SeededRandom,
@@ -66,6 +67,8 @@ struct LeaseProcess {
     self.canary = canary
     self.random = random
     search = Self.search(client, parts, canary)
+    attempts = DatabaseAttempts(count: parts)
+    askedMilliseconds = nowMilliseconds
     stage = .pausing(untilMilliseconds: nowMilliseconds)
   }
 
@@ -90,7 +93,7 @@ struct LeaseProcess {
     switch stage {
     case .pausing(let until) where now >= until:
       if canary == .forgetsLooks { search = Self.search(client, partCount, canary) }
-      look(0)
+      look(0, now)
     case .serving:
       if !isRenewing, now >= renewalMilliseconds {
         isRenewing = true
@@ -137,11 +140,14 @@ struct LeaseProcess {
 
   // MARK: Taking over
 
-  private mutating func ask(_ statement: LeaseStatement) { outbox.append((statement, .opening)) }
+  private mutating func ask(_ statement: LeaseStatement, _ now: UInt64) {
+    askedMilliseconds = now
+    outbox.append((statement, .opening))
+  }
 
-  private mutating func look(_ place: Int) {
+  private mutating func look(_ place: Int, _ now: UInt64) {
     stage = .looking(place)
-    ask(.look(part: place))
+    ask(.look(part: place), now)
   }
 
   private mutating func advance(_ answer: LeaseAnswer, _ now: UInt64) {
@@ -152,6 +158,7 @@ struct LeaseProcess {
       reach(place, counting: isAsked ? lease : nil, now)
     case (.connecting(let place, let lease), .done):
       connected.insert(place)
+      attempts.reached(place)
       reach(place, counting: lease, now)
     case (.connecting(let place, _), .lost) where mayLack(place): leaveOut(place, now)
     case (.counting(let place), .lost) where mayLack(place): leaveOut(place, now)
@@ -162,17 +169,17 @@ struct LeaseProcess {
       guard let claimed else { return pause(now + Self.pollMilliseconds) }
       (part, incarnation) = (place, claimed)
       validUntilMilliseconds = since + Self.rules.validMilliseconds
-      if canary == .readsBeforeFence { return read() }
-      fence()
+      if canary == .readsBeforeFence { return read(now) }
+      fence(now)
     case (.fencing, .blocked):
       stage = .terminating
-      ask(.terminate(part: part))
-    case (.terminating, .done): fence()
+      ask(.terminate(part: part), now)
+    case (.terminating, .done): fence(now)
     case (.fencing, .done):
       if canary == .readsBeforeFence { return serve(now) }
-      read()
+      read(now)
     case (.reading, .done):
-      if canary == .readsBeforeFence { return fence() }
+      if canary == .readsBeforeFence { return fence(now) }
       serve(now)
     case (.fencing, .lost) where mayLack(part), (.terminating, .lost) where mayLack(part),
       (.reading, .lost) where mayLack(part):
@@ -184,7 +191,7 @@ struct LeaseProcess {
     default:
       // It begins anew, and knows nothing any more of what it saw.
       search = Self.search(client, partCount, canary)
-      (connected, leftOutUntilMilliseconds) = ([], [:])
+      (connected, attempts) = ([], DatabaseAttempts(count: partCount))
       pause(now + Self.retryMilliseconds)
     }
   }
@@ -197,23 +204,23 @@ struct LeaseProcess {
   /// Goes on with a place whose lease was seen, once there is a connection to the database of its part.
   private mutating func reach(_ place: Int, counting lease: Lease?, _ now: UInt64) {
     if apart.contains(place), !connected.contains(place) {
-      if let end = leftOutUntilMilliseconds[place], now < end {
+      let mayTry = attempts.mayTry(place, nowMilliseconds: Int64(now))
+      guard mayTry || canary == .triesWithoutPause else {
         if canary != .takesWhatIsAway { search.isAway(at: place) }
         return next(place, now)
       }
       stage = .connecting(place, counted: lease)
-      return ask(.connect(part: place))
+      return ask(.connect(part: place), now)
     }
     guard let lease else { return next(place, now) }
     stage = .counting(place)
-    ask(.count(part: place, lease))
+    ask(.count(part: place, lease), now)
   }
 
   private mutating func leaveOut(_ place: Int, _ now: UInt64, goesOn: Bool = true) {
     connected.remove(place)
-    let rowEnd = leftOutUntilMilliseconds[place].map { $0 + Self.leftOutMilliseconds } ?? 0
-    let pause = now < rowEnd ? Self.leftOutMilliseconds : Self.retryMilliseconds
-    leftOutUntilMilliseconds[place] = now + pause
+    _ = attempts.failed(
+      place, fromMilliseconds: Int64(askedMilliseconds), nowMilliseconds: Int64(now))
     guard goesOn else { return self.pause(now + Self.pollMilliseconds) }
     if canary != .takesWhatIsAway { search.isAway(at: place) }
     next(place, now)
@@ -222,26 +229,26 @@ struct LeaseProcess {
   private mutating func pause(_ until: UInt64) { stage = .pausing(untilMilliseconds: until) }
 
   private mutating func next(_ place: Int, _ now: UInt64) {
-    guard place + 1 == partCount else { return look(place + 1) }
+    guard place + 1 == partCount else { return look(place + 1, now) }
     switch search.decide(mayTake: true) {
     case .take(let place, let seen):
       stage = .claiming(place, sinceMilliseconds: now)
-      ask(.claim(part: place, seen: seen))
+      ask(.claim(part: place, seen: seen), now)
     case .giveBack(let place, let seen):
       stage = .givingBack(leavesOut: false)
-      ask(.release(part: place, seen.incarnation))
+      ask(.release(part: place, seen.incarnation), now)
     case .wait, .refused: pause(now + Self.pollMilliseconds)
     }
   }
 
-  private mutating func fence() {
+  private mutating func fence(_ now: UInt64) {
     stage = .fencing
-    ask(.lane(part: part, incarnation))
+    ask(.lane(part: part, incarnation), now)
   }
 
-  private mutating func read() {
+  private mutating func read(_ now: UInt64) {
     stage = .reading
-    ask(.read(part: part, incarnation))
+    ask(.read(part: part, incarnation), now)
   }
 
   private mutating func serve(_ now: UInt64) {

@@ -13,7 +13,7 @@ package struct LeaseWalk {
 
   private static let stormMilliseconds: UInt64 = 30_000
   /// Detection takes five seconds, twice if a node must first wait for the end of its own last process. A database that
-  /// was left out is tried again after ten.
+  /// was left out is tried again within ten.
   private static let calmMilliseconds: UInt64 = 25_000
   /// The end of a calm time, in which parts must be served.
   private static let checkMilliseconds: UInt64 = 1500
@@ -98,7 +98,9 @@ extension LeaseModel {
     case 9..<12: machines[index].slowUntilMilliseconds = end
     case 12..<14: loseConnections(of: index)
     case 14..<17: kill(index, untilMilliseconds: end)
-    case 17: databaseAwayUntilMilliseconds[random.below(partCount)] = end
+    case 17:
+      outages[random.below(partCount)] = Outage(
+        untilMilliseconds: end, isRefusing: random.chance(1, in: 2))
     default: machines[index].process?.drain()
     }
   }
@@ -107,9 +109,9 @@ extension LeaseModel {
   ///
   /// - Returns: The number of nodes that can serve.
   fileprivate func beginCalm(untilMilliseconds end: UInt64) -> Int {
-    for place in databaseAwayUntilMilliseconds.indices {
+    for place in outages.indices {
       let staysAway = place > 0 && random.chance(1, in: 3)
-      databaseAwayUntilMilliseconds[place] =
+      outages[place].untilMilliseconds =
         staysAway ? end + Self.stepMilliseconds : nowMilliseconds
     }
     let survivor = random.below(machines.count)
