@@ -88,6 +88,7 @@ package final class SteppedService {
       worker.devices.shard.renewsListedTokens = renewsListedTokens
       worker.devices.subscriptions.fault = broadcastFault
       worker.router.routesAgain = routesAgain
+      worker.channelCopy?.retriesUnwritten = broadcastFault != .forgetsUnwritten
       for links in worker.clientLinks { links.givesUnhandled = givesUnhandled }
     }
     self.workers = workers

@@ -4,6 +4,7 @@ import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer
+import ApusStore
 import ApusTesting
 import ApusWire
 import Testing
@@ -13,11 +14,17 @@ import Testing
 @Suite("Nodes with a part of the devices each")
 struct PartsTests {
   private let service: BroadcastService
+  /// Of part 1.
+  private let store = MemoryStore()
   private let nodes: NodesByHand
   private static let share = DeviceShare(part: 1, of: 2)
 
   init() throws {
-    service = try BroadcastService(nil, .init { ($0.parts, $0.isBehindEdge) = (2, false) })
+    service = try BroadcastService(
+      nil,
+      .init { [store] in
+        ($0.parts, $0.isBehindEdge, $0.lastPartStore) = (2, false, store)
+      })
     nodes = try NodesByHand(service.service)
   }
 
@@ -195,33 +202,48 @@ struct PartsTests {
     }
   }
 
-  @Test("A copy is kept by hand, and catches up when its link has ended")
-  func byHand() throws {
+  /// The node that has the channels, which answers questions.
+  private func channelNode() throws -> NodeByHand {
     let hand = try NodeByHand(
       nodes.identity("a"), beginning: LinkBeginning(purpose: [4, 0, 2, 1], greeting: [])
     ) { bytes in
-      // Answers questions.
       bytes.starts(with: [0, 0, 0, 9, 7]) ? [0, 0, 0, 9, 6] + bytes[5..<13] : []
-    }
-    let device = try connect(isHere: true)
-    let topic = Array(BroadcastService.topic.utf8)
-    let resolved = service.service.service.trust()?.directory.resolve(topic.span)
-    let app = bigEndian(try #require(resolved).key.app.rawValue)
-    let ids = [[UInt8](repeating: 8, count: 16), [UInt8](repeating: 9, count: 16)]
-    let names = ids.map { id in String(decoding: Base64.encode(id.span), as: UTF8.self) }
-    func channel(_ id: [UInt8]) -> [UInt8] {
-      [0, 0, 0, 31, 1] + id + app + [Environment.production.rawValue, 1, 0, 0, 1, 0x8b, 0, 0, 0, 1]
-    }
-    func broadcast(_ id: [UInt8], order: UInt8, _ payload: [UInt8]) -> [UInt8] {
-      let seconds = UInt64(TestDirectory.nowSeconds)
-      var bytes = [0, 0, 0, UInt8(58 + payload.count), 2] + id + [0, 0, 0, 0, 0, 0, 0, order]
-      bytes += [UInt8](repeating: order, count: 16)
-      bytes += bigEndian(seconds * 1000) + bigEndian(seconds + 3600) + [10]
-      return bytes + payload
     }
     service.service.service.setLinkTarget((try #require(TestService.node), hand.address))
     try waitUntil("the copy's link") { hand.linkCount == 1 }
-    hand.send(channel(ids[0]) + channel(ids[1]) + [0, 0, 0, 1, 5])
+    return hand
+  }
+
+  private func channel(_ id: [UInt8]) throws -> [UInt8] {
+    let topic = Array(BroadcastService.topic.utf8)
+    let resolved = service.service.service.trust()?.directory.resolve(topic.span)
+    let app = bigEndian(try #require(resolved).key.app.rawValue)
+    return [0, 0, 0, 31, 1] + id + app
+      + [Environment.production.rawValue, 1, 0, 0, 1, 0x8b, 0, 0, 0, 1]
+  }
+
+  /// - Parameter seconds: For which it is kept; nil: it is for one attempt.
+  private func broadcast(
+    _ id: [UInt8], order: UInt8, _ payload: [UInt8], keptSeconds: UInt64? = 3600
+  ) -> [UInt8] {
+    let seconds = UInt64(TestDirectory.nowSeconds)
+    var bytes = [0, 0, 0, UInt8(58 + payload.count), 2] + id + [0, 0, 0, 0, 0, 0, 0, order]
+    bytes += [UInt8](repeating: order, count: 16)
+    bytes += bigEndian(seconds * 1000) + bigEndian(keptSeconds.map { seconds + $0 } ?? 0) + [10]
+    return bytes + payload
+  }
+
+  private static let ids = [[UInt8](repeating: 8, count: 16), [UInt8](repeating: 9, count: 16)]
+  private static let names = ids.map { id in
+    String(decoding: Base64.encode(id.span), as: UTF8.self)
+  }
+
+  @Test("A copy is kept by hand, and catches up when its link has ended")
+  func byHand() throws {
+    let (ids, names) = (Self.ids, Self.names)
+    let device = try connect(isHere: true)
+    let hand = try channelNode()
+    try hand.send(channel(ids[0]) + channel(ids[1]) + [0, 0, 0, 1, 5])
     try device.subscribe(names[0], names[1])
     // One that is older than the newest comes too late.
     hand.send(
@@ -232,7 +254,7 @@ struct PartsTests {
     hand.cut()
     try waitUntil("its next link") { hand.linkCount == 2 }
     // The second channel is gone, and the first one keeps another broadcast.
-    hand.send(
+    try hand.send(
       channel(ids[0]) + broadcast(ids[0], order: 3, [0x7b, 0x7d])
         + broadcast(ids[0], order: 4, [0x7b, 0x20, 0x7d]) + [0, 0, 0, 1, 5])
     #expect(try device.broadcast()[3] == [0x7b, 0x20, 0x7d])
@@ -240,6 +262,35 @@ struct PartsTests {
     try waitUntil("the second channel's end") {
       try device.change(ConnectedDevice.subscriptions(to: [names[1]]))[4] == [2]
     }
+  }
+
+  @Test("What a copy cannot write is tried again, over the same link")
+  func unwritten() throws {
+    let id = Self.ids[0]
+    let device = try connect(isHere: true)
+    let hand = try channelNode()
+    let full = StoreError.diskFull(path: "store", detail: "on purpose")
+    store.failNextCommits(1, with: full)
+    try hand.send(channel(id) + [0, 0, 0, 1, 5])
+    try device.subscribe(Self.names[0])
+    // One that is kept, which comes once it is durable.
+    store.failNextCommits(1, with: full)
+    hand.send(broadcast(id, order: 3, [0x7b, 0x7d]))
+    #expect(try device.broadcast()[0x40] == [UInt8](repeating: 3, count: 16))
+    // Of two the newer one; it is for one attempt, and does not come again with a link.
+    store.failNextCommits(2, with: full)
+    hand.send(
+      broadcast(id, order: 4, [0x7b, 0x7d])
+        + broadcast(id, order: 5, [0x7b, 0x7d], keptSeconds: nil))
+    #expect(try device.broadcast()[0x40] == [UInt8](repeating: 5, count: 16))
+    try device.expectNothing()
+    #expect(hand.linkCount == 1)
+    var channels: [ChannelID] = []
+    try store.forEachChannel {
+      channels.append($0.id)
+    } fault: { _ in
+    }
+    #expect(channels == [ChannelID(bytes: id.span)])
   }
 
   @Test("While the channels' node does not answer, a channel that may be new is no unknown one")

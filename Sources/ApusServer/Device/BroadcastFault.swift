@@ -10,4 +10,6 @@ package enum BroadcastFault: Sendable {
   case keepsUnsubscribed
   /// What channels keep is not read when the service starts.
   case readsNoStored
+  /// What a copy of the channels could not write is not tried again.
+  case forgetsUnwritten
 }

@@ -27,6 +27,11 @@ import ApusWire
   private var known: Set<ChannelID>? = []
   /// Those whose rows are not durable.
   private var unsaved: Set<ChannelID> = []
+  /// What could not be written, and when it is tried again.
+  private var unwritten: [ChannelFrame] = []
+  private var retryMilliseconds: UInt64 = 0
+  /// False breaks the rule that it is, for simulations that are to notice.
+  var retriesUnwritten = true
   private var questions: [UInt64: Waiting] = [:]
   private var lastQuestion: UInt64 = 0
   /// What the other node was told on this link.
@@ -36,6 +41,7 @@ import ApusWire
 
   private static let tickMilliseconds: UInt64 = 100
   private static let figuresMilliseconds: UInt64 = 1000
+  private static let pauseMilliseconds: UInt64 = 1000
 
   init(_ context: WorkerContext, _ edge: Edge) {
     self.context = context
@@ -73,6 +79,7 @@ import ApusWire
       questions[number] = nil
       question.done(false)
     }
+    if now >= retryMilliseconds { retry() }
     if now >= nextFiguresMilliseconds {
       nextFiguresMilliseconds = now + Self.figuresMilliseconds
       sayFigures()
@@ -129,6 +136,7 @@ import ApusWire
       register.copy(channel, completion: $0)
     } failed: {
       $0.unsaved.insert(channel.id)
+      return .channel(channel)
     }
   }
 
@@ -141,7 +149,10 @@ import ApusWire
     write { [register] in
       register.publish(draft, on: entry, completion: $0)
     } failed: {
-      $0.orders[id] = nil
+      // A newer one takes its place.
+      guard $0.orders[id] == broadcast.order else { return nil }
+      $0.orders[id] = broadcast.order - 1
+      return .broadcast(id, broadcast)
     }
   }
 
@@ -152,23 +163,30 @@ import ApusWire
     write { [register] in
       register.delete(channel, completion: $0)
     } failed: { _ in
+      .deleted(id)
     }
   }
 
-  /// What cannot be written comes again with the next link.
+  private func retry() {
+    let frames = unwritten
+    unwritten = []
+    for frame in frames { take(frame) }
+  }
+
+  /// - Parameter failed: Returns what is to be tried again, as the other node says it.
   private func write(
     _ begin: (@escaping @Sendable (StoreError?) -> Void) -> Void,
-    failed: @escaping @Sendable (ChannelCopy) -> Void
+    failed: @escaping @Sendable (ChannelCopy) -> ChannelFrame?
   ) {
     begin { [weak self, context] error in
       guard let error else { return }
       context.loop.perform { [weak self] in
         guard let self else { return }
         context.log.limited(.warning, .linkFailed, atMilliseconds: context.loop.nowMilliseconds) {
-          [.text("reason", "what happened to a channel cannot be written: \(error)")]
+          [.text("reason", "what happened to a channel cannot be written yet: \(error)")]
         }
-        failed(self)
-        self.dropStream()
+        if let frame = failed(self), retriesUnwritten { unwritten.append(frame) }
+        retryMilliseconds = context.loop.nowMilliseconds + Self.pauseMilliseconds
       }
     }
   }

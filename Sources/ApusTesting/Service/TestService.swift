@@ -21,6 +21,8 @@ package final class TestService: Sendable {
     package var isEphemeral = true
     /// Replaces both, for tests that make it slow or fail.
     package var store: (any DurableStore)?
+    /// The rows of the last of several parts, which is the one in front without an edge; nil: a store in memory.
+    package var lastPartStore: (any DurableStore)?
     /// The rules of the binary interface, one listener for each.
     package var gatewayRules = [BinaryRules.standard]
     /// Two, so that devices and pushes cross between them.
@@ -137,7 +139,7 @@ package final class TestService: Sendable {
       return
     }
     (service, listeners, linkAddress) = try Self.cluster(
-      configuration, directory, options.store, parts: parts, hasEdge: options.isBehindEdge)
+      configuration, directory, options, parts: parts)
   }
 
   /// The name of the node that has part 0 of the devices.
@@ -146,7 +148,7 @@ package final class TestService: Sendable {
   /// A service for each part of the devices, and an edge in front of them.
   private static func cluster(
     _ configuration: ServerConfiguration, _ directory: TestDirectory,
-    _ store: (any DurableStore)?, parts: Int, hasEdge: Bool
+    _ options: Options, parts: Int
   ) throws -> (TestServiceHandle, [OpenListener], SocketAddress?) {
     let data = DataDirectory(path: directory.data.path)
     let names = (0..<parts).compactMap { NodeName("\(UnicodeScalar(UInt8(97 + $0)))") }
@@ -156,7 +158,9 @@ package final class TestService: Sendable {
         isMember: { names.contains($0) })
     }
     var services: [Service] = []
-    let stores: [any DurableStore] = parts > 1 ? names.map { _ in MemoryStore() } : []
+    let hasEdge = options.isBehindEdge
+    var stores: [any DurableStore] = parts > 1 ? names.map { _ in MemoryStore() } : []
+    if let last = options.lastPartStore { stores[parts - 1] = last }
     let others = Array(stores.dropFirst())
     for (part, name) in names.enumerated() {
       var inner = configuration
@@ -178,7 +182,7 @@ package final class TestService: Sendable {
       }
       if part > 0 { inner.relay = nil }
       let service = try Service(
-        inner, store: stores.isEmpty ? store : stores[part], others: { others })
+        inner, store: stores.isEmpty ? options.store : stores[part], others: { others })
       try service.start()
       services.append(service)
     }
