@@ -28,6 +28,8 @@ struct Arguments {
   private(set) var printsTrace = false
   /// How many nodes each world has; nil: its seed decides.
   private(set) var nodes: Int?
+  /// How many of them decide about a part of the devices.
+  private(set) var parts: Int?
   private(set) var asksForHelp = false
 
   static let help = """
@@ -36,6 +38,7 @@ struct Arguments {
       --seed N        the seed of the first world (default: a random one)
       --hours H       simulated hours of traffic (default: 0.5)
       --nodes N       one to five in each world (default: the seed decides)
+      --parts N       the parts of the devices, with a node for each of them (default: the seed decides)
       --count N       run N seeds, one after the other (default: 1)
       --duration S    continue with the following seeds for S seconds
       --canaries      break each rule once, and find out whether the law about it is reported
@@ -62,6 +65,10 @@ struct Arguments {
         let count = try Self.value({ Int($0) }, of: word, &rest)
         guard (1...5).contains(count) else { throw Fault(description: "--nodes: not \(count)") }
         nodes = count
+      case "--parts":
+        let count = try Self.value({ Int($0) }, of: word, &rest)
+        guard (1...5).contains(count) else { throw Fault(description: "--parts: not \(count)") }
+        parts = count
       case "--count": seedCount = try Self.value({ Int($0) }, of: word, &rest)
       case "--duration": durationSeconds = try Self.value({ Int($0) }, of: word, &rest)
       case "--canary":
@@ -88,7 +95,7 @@ struct Arguments {
   func options(seed: UInt64) -> Simulation.Options {
     var options = Simulation.Options(seed: seed, seconds: seconds)
     options.canary = canary
-    options.nodes = nodes
+    (options.nodes, options.parts) = (nodes, parts)
     options.traceCapacity = 400
     if printsTrace { options.traceEverything() }
     return options
@@ -98,6 +105,7 @@ struct Arguments {
   func repetition(_ seed: UInt64) -> String {
     var words = ["--seed \(seed)", "--hours \(Double(seconds) / 3600)", "--trace"]
     if let nodes { words.append("--nodes \(nodes)") }
+    if let parts { words.append("--parts \(parts)") }
     if let canary { words.append("--canary \(canary.rawValue)") }
     return words.joined(separator: " ")
   }

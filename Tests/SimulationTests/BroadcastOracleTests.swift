@@ -12,10 +12,11 @@ struct BroadcastOracleTests {
     let timeline = Timeline()
     private(set) lazy var oracle = BroadcastOracle(
       timeline, wallMilliseconds: { [unowned self] in wallSeconds * 1000 },
-      mishaps: { [unowned self] in mishaps },
+      mishaps: { [unowned self] in mishaps }, fencedUntil: { [unowned self] in fencedUntil },
       violated: { [unowned self] law, _ in violations.append(law) })
     private(set) var violations: [SimulationLaw] = []
     var mishaps = 0
+    var fencedUntil: UInt64 = 0
     var wallSeconds: Int64 = 1_000
     /// Since when nothing has disturbed the device's connection.
     var steadySince: UInt64 = 0
@@ -53,7 +54,7 @@ struct BroadcastOracleTests {
       var arrival = BroadcastOracle.Arrival(
         serial: serial, device: 0, environment: .production, app: 0, channel: 0,
         id: NotificationID(high: 1, low: UInt64(serial)),
-        identity: BroadcastIdentity(messageID: UInt32(serial) + 1, sentNanoseconds: 1),
+        identity: BroadcastIdentity(messageID: UInt32(serial) + 1, sentNanoseconds: 1), part: 0,
         isMarked: connection > 1, connection: connection, isAtEdge: false,
         connectedTime: steadySince)
       change(&arrival)
@@ -214,6 +215,47 @@ struct BroadcastOracleTests {
     // Several nodes may have served a connection at an edge.
     #expect(repeats(isAtEdge: true) { _, _ in } == [])
     #expect(repeats(isMarked: false, isAtEdge: true) { _, _ in } == [.broadcastUniqueness])
+  }
+
+  /// A broadcast arrives, and then at another device, numbered differently. Returns the laws that this breaks.
+  private func renumbered(
+    part: Int, expirationSeconds: Int64 = 5_000, _ before: (World) -> Void = { _ in }
+  ) -> [SimulationLaw] {
+    let world = World()
+    world.oracle.asks(1, 0, subscribes: true)
+    let serial = world.broadcast(expirationSeconds: expirationSeconds)
+    world.arrives(serial) { $0.part = part }
+    before(world)
+    world.arrives(serial) { arrival in
+      (arrival.device, arrival.part) = (1, part)
+      arrival.identity.messageID += 1
+    }
+    return world.violations
+  }
+
+  @Test(
+    "The devices of a part know a broadcast by one number, unless several of its nodes told them")
+  func numbers() {
+    let world = World()
+    world.oracle.asks(1, 0, subscribes: true)
+    let serial = world.broadcast()
+    world.arrives(serial)
+    world.arrives(serial) { arrival in
+      (arrival.device, arrival.part) = (1, 1)
+      arrival.identity.messageID += 1
+    }
+    #expect(world.violations == [])
+    for part in 0...1 { #expect(renumbered(part: part) == [.broadcastUniqueness]) }
+    func expires(_ world: World) {
+      world.wallSeconds = 5_000
+      world.oracle.clockMoved()
+    }
+    #expect(renumbered(part: 0, expires) == [.broadcastUniqueness])
+    #expect(renumbered(part: 1, expires) == [])
+    func isFenced(_ world: World) { world.fencedUntil = world.timeline.now }
+    for part in 0...1 { #expect(renumbered(part: part, isFenced) == [.broadcastUniqueness]) }
+    #expect(renumbered(part: 0, expirationSeconds: 0, isFenced) == [.broadcastUniqueness])
+    #expect(renumbered(part: 1, expirationSeconds: 0, isFenced) == [])
   }
 
   @Test("One that was acknowledged comes again only after a mishap, or with a new subscription")

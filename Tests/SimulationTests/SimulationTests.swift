@@ -29,12 +29,17 @@ struct SimulationTests {
     #expect(report.dormant > 0 && report.woken > 0)
   }
 
-  @Test("No law is broken with several nodes", arguments: [2, 5])
-  func cluster(nodes: Int) throws {
-    let report = try run(seed: UInt64(nodes), seconds: 120) { $0.nodes = nodes }
+  @Test(
+    "No law is broken with several nodes, of which some decide",
+    arguments: [(2, 1), (5, 1), (3, 2), (5, 3)])
+  func cluster(nodes: Int, parts: Int) throws {
+    let report = try run(seed: UInt64(nodes), seconds: 120) {
+      ($0.nodes, $0.parts) = (nodes, parts)
+    }
     #expect(
       report.violations.isEmpty,
-      "\(report.violations)\napus-sim --seed \(nodes) --nodes \(nodes) --hours 0.0333334")
+      "\(report.violations)\napus-sim --seed \(nodes) --nodes \(nodes) --parts \(parts) --hours 0.0333334"
+    )
     #expect(report.accepted > 0 && report.delivered > 0)
     #expect(report.links > 0)
   }

@@ -10,13 +10,13 @@ struct SentBroadcast {
   var standing = SentNotification.Standing.waiting
   /// Its `apns-unique-id`, once it is known: the answer's, and what devices were told.
   var id: NotificationID?
-  /// By which devices know it when it comes again, once one has it.
-  var identity: BroadcastIdentity?
+  /// By which devices know it when it comes again, once one has it. Each part of the devices numbers it by itself.
+  var identities: [Int: BroadcastIdentity] = [:]
   /// The service's clock was close to its expiration at some time.
   var mayHaveExpired = false
 }
 
-/// What all frames with a broadcast have in common.
+/// What all frames with a broadcast for the devices of one part have in common.
 struct BroadcastIdentity: Equatable {
   var messageID: UInt32
   var sentNanoseconds: UInt64?
@@ -76,17 +76,20 @@ final class BroadcastOracle {
   private let timeline: Timeline
   private let wallMilliseconds: () -> Int64
   private let mishaps: () -> Int
+  private let fencedUntil: () -> UInt64
 
   /// - Parameters:
   ///   - wallMilliseconds: The service's clock.
   ///   - mishaps: Counts crashes of the service and faults of its disk.
+  ///   - fencedUntil: Until when there was a node that another one has taken over from.
   init(
     _ timeline: Timeline, wallMilliseconds: @escaping () -> Int64, mishaps: @escaping () -> Int,
-    violated: @escaping (SimulationLaw, String) -> Void
+    fencedUntil: @escaping () -> UInt64, violated: @escaping (SimulationLaw, String) -> Void
   ) {
     self.timeline = timeline
     self.wallMilliseconds = wallMilliseconds
     self.mishaps = mishaps
+    self.fencedUntil = fencedUntil
     self.violated = violated
   }
 
@@ -117,7 +120,7 @@ final class BroadcastOracle {
   func answered(_ serial: Int, _ standing: SentNotification.Standing, id: NotificationID? = nil) {
     sent[serial].standing = standing
     sent[serial].answeredTime = timeline.now
-    if standing == .refused, sent[serial].identity != nil {
+    if standing == .refused, !sent[serial].identities.isEmpty {
       violated(.rejection, "broadcast \(serial) was rejected, but delivered")
     }
     if let id { identify(serial, id) }
@@ -130,11 +133,25 @@ final class BroadcastOracle {
     sent[serial].id = id
   }
 
-  private func identify(_ serial: Int, _ identity: BroadcastIdentity) {
-    if let known = sent[serial].identity, known != identity {
+  private func identify(_ serial: Int, _ identity: BroadcastIdentity, ofPart part: Int) {
+    if let known = sent[serial].identities.updateValue(identity, forKey: part), known != identity,
+      !mayBeForgotten(serial, byPart: part), !mayBeAttemptedTwice(serial, byPart: part)
+    {
       violated(.broadcastUniqueness, "devices cannot know broadcast \(serial) when it comes again")
     }
-    sent[serial].identity = identity
+  }
+
+  /// Whether the part's node may have forgotten it: what has expired by its clock, another node may still have.
+  private func mayBeForgotten(_ serial: Int, byPart part: Int) -> Bool {
+    part > 0 && sent[serial].mayHaveExpired
+  }
+
+  /// Whether two nodes may have attempted it for devices of the part: one that another has taken over from, and does
+  /// not know it, still hears of broadcasts.
+  private func mayBeAttemptedTwice(_ serial: Int, byPart part: Int) -> Bool {
+    let isStored =
+      channels[sent[serial].channel].storage == .newest && sent[serial].expirationSeconds > 0
+    return part > 0 && !isStored && fencedUntil() >= sent[serial].sentTime
   }
 
   // MARK: Devices
@@ -170,6 +187,8 @@ final class BroadcastOracle {
     var channel: Int?
     var id: NotificationID?
     var identity: BroadcastIdentity
+    /// That of the device.
+    var part: Int
     /// Whether it is marked as one that may have come before; nil in a dialect without that mark.
     var isMarked: Bool?
     /// The number of the device's connection.
@@ -191,7 +210,7 @@ final class BroadcastOracle {
       violated(.rejection, "broadcast \(serial) was rejected, but arrived")
     }
     if let id = arrival.id { identify(serial, id) }
-    identify(serial, arrival.identity)
+    identify(serial, arrival.identity, ofPart: arrival.part)
     checkRepetition(arrival)
     let place = Pair(device: device, other: sent[serial].channel)
     checkOrder(serial, place)
@@ -224,7 +243,7 @@ final class BroadcastOracle {
     let place = Pair(device: arrival.device, other: arrival.serial)
     let last = receipts[place]
     receipts[place] = Receipt(connection: arrival.connection, mishaps: mishaps())
-    guard let last else { return }
+    guard let last, !mayBeForgotten(arrival.serial, byPart: arrival.part) else { return }
     let broadcast = sent[arrival.serial]
     let fault: String? =
       if broadcast.expirationSeconds == 0 || channels[broadcast.channel].storage == .none {

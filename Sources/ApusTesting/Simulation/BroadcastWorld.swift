@@ -33,8 +33,9 @@ final class BroadcastWorld {
     oracle = BroadcastOracle(
       world.timeline, wallMilliseconds: { [unowned world] in world.clock.wallMilliseconds },
       mishaps: { [unowned world] in
-        world.server.crashCount + world.server.takeOverCount + world.disk.faultCount
+        world.crashCount + world.takeOverCount + world.diskFaultCount
       },
+      fencedUntil: { [unowned world] in world.cluster?.fencedUntil ?? 0 },
       violated: { [unowned world] in world.oracle.violated($0, $1) })
     environments = Environment.allCases.filter { environment in
       world.devices.contains { $0.environment == environment }
@@ -74,7 +75,7 @@ final class BroadcastWorld {
     guard isOn else { return }
     oracle.clockMoved()
     let since = world.timeline.now - min(world.timeline.now, 30 * Timeline.second)
-    if world.wasUntroubled(since: since, world.server.generation), world.server.upSince < since {
+    if world.wasUntroubled(since: since) {
       for device in world.devices { device.subscriber.check(since: since) }
     }
   }

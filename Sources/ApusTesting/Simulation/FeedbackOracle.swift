@@ -59,8 +59,8 @@ final class FeedbackOracle {
   // MARK: The disk
 
   /// Something was written: rows that left a list were read, or replaced by a later time.
-  func written(_ image: MemoryStore) {
-    let rows = Self.rows(of: image)
+  func written() {
+    let rows = world.parts.flatMap { Self.rows(of: $0.disk.image) }
     guard rows != listed else { return }
     let present = Set(rows)
     for row in listed where !present.contains(row) && !isTaken(row) {

@@ -67,7 +67,7 @@ final class SimulatedBinarySender: LineUser {
 
   func lineOpened() {
     openedTime = world.timeline.now
-    generation = world.server.generation
+    generation = world.generation
     guard !isQuiet else { return finish() }
     let lifetime = random.between(5, 600) * Timeline.second
     let channel = line.channel

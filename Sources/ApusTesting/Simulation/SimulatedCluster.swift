@@ -6,8 +6,8 @@ import ApusRandom
 import ApusServer
 import ApusTLS
 
-/// The nodes that do not decide: edges, which pass on what their clients send. With the service that decides, which
-/// moves from machine to machine, they are a cluster over one database: the world's disk.
+/// Several nodes: those that decide, each about a part of the devices, and edges, which pass on what their clients
+/// send. The service of a part moves from machine to machine; its disk stands for the part's rows in a database.
 final class SimulatedCluster {
   private unowned let world: Simulation
   private var random: SeededRandom
@@ -15,6 +15,9 @@ final class SimulatedCluster {
   /// Processes that were taken over from and do not know it yet.
   private var fenced: [FencedProcess] = []
   var hasFenced: Bool { !fenced.isEmpty }
+  private var lastFenced: UInt64 = 0
+  /// Until when there were such processes.
+  var fencedUntil: UInt64 { hasFenced ? world.timeline.now : lastFenced }
   private(set) var endCount = 0
 
   enum Fault: Int, CaseIterable {
@@ -23,20 +26,54 @@ final class SimulatedCluster {
     case nodeIsReplaced
   }
 
-  static let serving = SimulationCredentials.node(0)
-
-  /// - Parameter edgeCount: At most four.
-  init(_ world: Simulation, edgeCount: Int, random: SeededRandom) throws {
+  /// - Parameter edges: The numbers of those nodes. Those that decide come first.
+  init(_ world: Simulation, edges: Range<Int>, random: SeededRandom) throws {
     self.world = world
     self.random = random
-    for index in 1...edgeCount { edges.append(try makeEdge(index)) }
+    for index in edges { self.edges.append(try makeEdge(index)) }
+  }
+
+  /// A further part of the devices, with a node that decides about it.
+  func makePart(_ number: Int, _ configuration: ServerConfiguration) throws -> SimulatedPart {
+    guard let share = DeviceShare(part: number, of: world.share.partCount) else {
+      preconditionFailure("there is no part \(number)")
+    }
+    var configuration = configuration
+    configuration.link = Self.serving(as: number)
+    let disk = SimulatedDisk(
+      world.timeline, random: random.split(), trace: world.trace, canary: nil)
+    disk.syncMicroseconds = random.between(50, 4_000)
+    return try SimulatedPart(
+      world, share, host: makeHost(), disk: disk, configuration: configuration,
+      workers: 1 + random.below(2), random: random.split())
+  }
+
+  /// The nodes that decide are part of the cluster.
+  func join(_ parts: [SimulatedPart]) {
+    let canary = world.options.canary
+    for part in parts {
+      equip(part.server.host)
+      part.server.hasLease = canary != .trustsMemory
+      if parts.count > 1 { makeLinks(from: part.server, as: part.number) }
+    }
+  }
+
+  private func makeLinks(from node: SimulatedServer, as index: Int) {
+    let credentials = world.credentials
+    node.edgeContext = { _ in
+      try credentials.clientContext(
+        certificate: SimulationCredentials.nodeCertificate(index),
+        protocols: [LinkTarget.applicationProtocol])
+    }
+    node.routesAgain = world.options.canary != .losesLinkBatch
+    node.givesUnhandled = world.options.canary != .losesUnhandled
   }
 
   private func makeEdge(_ index: Int) throws -> SimulatedServer {
     let host = makeHost()
     var configuration = ServerConfiguration(dataDirectory: "(simulated)", listeners: [])
     configuration.ledger = .off
-    configuration.share = .none
+    configuration.share = DeviceShare(part: nil, of: world.share.partCount) ?? .none
     configuration.log = world.serviceLog
     configuration.link = Self.serving(as: index)
     let credentials = world.credentials
@@ -50,14 +87,10 @@ final class SimulatedCluster {
       },
       configuration: configuration, trust: try credentials.trust(world.directory),
       workers: 1 + random.below(2), random: random.split())
-    edge.edgeContext = { _ in
-      try credentials.clientContext(
-        certificate: SimulationCredentials.nodeCertificate(index),
-        protocols: [LinkTarget.applicationProtocol])
+    makeLinks(from: edge, as: index)
+    edge.onServe = { [unowned self, unowned edge] in
+      for part in world.parts { tellLater(edge, of: part) }
     }
-    edge.routesAgain = world.options.canary != .losesLinkBatch
-    edge.givesUnhandled = world.options.canary != .losesUnhandled
-    edge.onServe = { [unowned self, unowned edge] in tellLater(edge) }
     edge.onEnd = { [unowned self] in disturb(seconds: 10) }
     return edge
   }
@@ -73,15 +106,21 @@ final class SimulatedCluster {
   /// Another machine of the cluster.
   func makeHost() -> SimulatedHost {
     let host = SimulatedHost(world.clock, random: random.split())
-    host.onConnect = { [unowned self, unowned host] address in connect(to: address, from: host) }
+    equip(host)
     return host
+  }
+
+  private func equip(_ host: SimulatedHost) {
+    host.onConnect = { [unowned self, unowned host] address in connect(to: address, from: host) }
   }
 
   // MARK: Links
 
-  /// The port is that of one process, so that what is meant for an earlier one is refused.
-  private var address: SocketAddress { .loopbackIPv4(port: port) }
-  private var port: UInt16 { UInt16(truncatingIfNeeded: world.server.generation) }
+  /// The port is that of one process of the part, so that what is meant for an earlier one is refused.
+  private func address(of part: SimulatedPart) -> SocketAddress {
+    .loopbackIPv4(port: UInt16(part.number * Self.portsOfPart + part.server.generation))
+  }
+  private static let portsOfPart = 10_000
 
   private func connect(to address: SocketAddress, from host: SimulatedHost) -> any SimulatedEnd {
     endCount += 1
@@ -92,30 +131,40 @@ final class SimulatedCluster {
         device.disturbed()
       }
     }
+    let part = world.parts[Int(address.port) / Self.portsOfPart]
+    let isCurrent = address == self.address(of: part)
     end.connect(
-      to: ServingPlace(world.server, generation: world.server.generation, of: address),
+      to: ServingPlace(part.server, isCurrent: isCurrent),
       listener: SimulationListener.index(.link, .production), over: world.network)
     return end
   }
 
-  /// Everyone learns where the service is, each in its own time. Devices at edges do not notice, but may get again what
-  /// the node before has had.
-  func served() {
+  /// Everyone learns where the part's service is, each in its own time. Devices at other nodes do not notice, but may
+  /// get again what the node before has had.
+  func serves(_ part: SimulatedPart) {
     for device in world.devices { device.disturbed() }
-    for edge in edges { tellLater(edge) }
-  }
-
-  private func tellLater(_ edge: SimulatedServer) {
-    world.timeline.after(random.between(1_000, 600_000)) { [weak self, weak edge] in
-      guard let self, let edge, world.server.state == .up else { return }
-      // One edge stays where it was.
-      if world.options.canary == .hasTwoOwners, !fenced.isEmpty, edge === edges[0] { return }
-      edge.service?.links?.set((Self.serving, address))
+    for edge in edges { tellLater(edge, of: part) }
+    for other in world.parts where other !== part {
+      tellLater(other.server, of: part)
+      tellLater(part.server, of: other)
     }
   }
 
-  /// The service that decides stops, and says so.
-  func stops() { for edge in edges { edge.service?.links?.set(nil) } }
+  private func tellLater(_ node: SimulatedServer, of part: SimulatedPart) {
+    world.timeline.after(random.between(1_000, 600_000)) { [weak self, weak node] in
+      guard let self, let node, part.server.state == .up else { return }
+      // One edge stays where it was.
+      if world.options.canary == .hasTwoOwners, !fenced.isEmpty, node === edges[0] { return }
+      node.service?.links?.set(
+        (SimulationCredentials.node(part.number), address(of: part)), part: part.number)
+    }
+  }
+
+  /// The part's service stops, and says so.
+  func stops(_ part: SimulatedPart) {
+    let others = world.parts.map(\.server).filter { $0 !== part.server }
+    for node in edges + others { node.service?.links?.set(nil, part: part.number) }
+  }
 
   // MARK: The world
 
@@ -136,8 +185,8 @@ final class SimulatedCluster {
 
   /// A node for the next client.
   func pick() -> any SimulatedNode {
-    let place = random.below(edges.count + 1)
-    return place == edges.count ? world.server : edges[place]
+    let place = random.below(edges.count + world.parts.count)
+    return place >= edges.count ? world.parts[place - edges.count].server : edges[place]
   }
 
   /// Whether nothing is on its way between nodes, or to the client of `link`: what the node before has sent, and the
@@ -165,6 +214,7 @@ final class SimulatedCluster {
 
   func happen(_ fault: Fault) {
     world.trace("cluster", fault.rawValue)
+    guard !edges.isEmpty else { return replaceNode() }
     let edge = random.pick(edges)
     switch fault {
     case .edgeIsKilled, .edgeLosesPower:
@@ -206,9 +256,11 @@ final class SimulatedCluster {
 
   /// The node that decides is frozen, another one takes over, and the first one goes on after that.
   private func replaceNode() {
-    let host = world.server.host
+    let part = world.parts.count == 1 ? world.parts[0] : random.pick(world.parts)
+    let server = part.server
+    let host = server.host
     // What a relay that was frozen sends upstream once more is not accounted for.
-    guard world.server.state == .up, !world.relay.isOn else { return }
+    guard server.state == .up, !world.relay.isOn || part.number > 0 else { return }
     if world.options.canary == .trustsMemory, !world.directory.hasLateApp {
       // Devices install it during the freeze, so that the frozen node has not heard of their tokens.
       world.addApp()
@@ -218,10 +270,10 @@ final class SimulatedCluster {
     let thaw = world.options.canary == .trustsMemory ? 40 : random.between(6, 20)
     host.stalledUntil = world.timeline.now + thaw * Timeline.second
     disturb(seconds: thaw + 30)
-    let generation = world.server.generation
+    let generation = server.generation
     world.timeline.after(random.between(5_000_000, 5_900_000)) { [weak self] in
-      guard let self, world.server.generation == generation else { return }
-      guard let left = world.server.takeOver(on: makeHost()) else { return }
+      guard let self, server.generation == generation else { return }
+      guard let left = server.takeOver(on: makeHost()) else { return }
       fenced.append(left)
       if world.options.canary == .hasTwoOwners { return }
       // It tries to renew its lease every second.
@@ -245,6 +297,7 @@ final class SimulatedCluster {
   private func notice(_ process: FencedProcess) {
     guard let place = fenced.firstIndex(where: { $0 === process }) else { return }
     fenced.remove(at: place)
+    lastFenced = world.timeline.now
     world.trace("fenced process ends")
     process.end(world.network)
     disturb(seconds: 10)
@@ -260,18 +313,18 @@ final class SimulatedCluster {
   }
 }
 
-/// Where a node was told that the service that decides is.
+/// Where a node was told that a part's service is.
 private final class ServingPlace: SimulatedNode {
   let host: SimulatedHost
   private let server: SimulatedServer
   private let isCurrent: Bool
   private let generation: Int
 
-  init(_ server: SimulatedServer, generation: Int, of address: SocketAddress) {
+  init(_ server: SimulatedServer, isCurrent: Bool) {
     self.server = server
-    self.generation = generation
+    self.isCurrent = isCurrent
+    generation = server.generation
     host = server.host
-    isCurrent = address.port == UInt16(truncatingIfNeeded: generation)
   }
 
   func accept(_ link: SimulatedLink) -> Bool {

@@ -73,8 +73,8 @@ extension SimulatedDevice {
   func checkStays() {
     let since = world.timeline.now - min(world.timeline.now, 10 * Timeline.second)
     guard let steadySince, max(steadySince, hinderedUntil) < since,
-      serverGeneration == world.server.generation,
-      hasAcknowledged(since: since), world.hasOnlyFullDisk
+      serverGeneration == world.generation,
+      hasAcknowledged(since: since), world.hasOnlyFullDisk(index)
     else { return }
     world.oracle.violated(
       .fullDiskDevices, "device \(index) lost its connection because of a full disk")

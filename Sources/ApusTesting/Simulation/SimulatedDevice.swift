@@ -92,8 +92,7 @@ final class SimulatedDevice: ChannelOwner {
 
   /// Whether the service has received and written the filter.
   private var serviceSurelyKnowsFilter: Bool {
-    guard let since = steadyForLong, world.server.upSince < since else { return false }
-    return world.wasUntroubled(since: since, world.server.generation)
+    steadyForLong.map { world.wasUntroubled(since: $0) } ?? false
   }
 
   /// After a power loss of the service, its devices still believe they are connected.
@@ -103,7 +102,7 @@ final class SimulatedDevice: ChannelOwner {
   }
 
   /// Whether what it gets was written at one node and passed on by another.
-  var isAtEdge: Bool { channel?.link?.host !== world.server.host }
+  var isAtEdge: Bool { channel?.link?.host !== world.server(of: index).host }
 
   /// Whether the device has been connected, awake and acknowledging, with the app enabled, since then.
   func isAttentive(_ app: Int, since time: UInt64) -> Bool {
@@ -134,7 +133,7 @@ final class SimulatedDevice: ChannelOwner {
   func isSwitchedOff(_ app: Int) -> Bool {
     if isRestrictive(states[app]) { return true }
     if isOff[app], let since = reachesServiceSince,
-      world.timeline.now - since > 30 * Timeline.second, world.disk.troubledUntil < since
+      world.timeline.now - since > 30 * Timeline.second, world.diskFaultsUntil < since
     {
       isOff[app] = false
     }
@@ -224,7 +223,7 @@ final class SimulatedDevice: ChannelOwner {
     case .connected:
       world.trace("device connected", index)
       steadySince = world.timeline.now
-      serverGeneration = world.server.generation
+      serverGeneration = world.generation
       subscriber.connected(to: &output)
     case .appToken(let topic, let token):
       guard let app = app(of: topic) else { return }

@@ -76,7 +76,7 @@ final class SimulatedFeedbackReader: LineUser {
 
   /// Whether the connection is open as far as the reader and the service know.
   var isReading: Bool {
-    guard let channel = line.channel, generation == world.server.generation else { return false }
+    guard let channel = line.channel, generation == world.generation else { return false }
     return channel.link?.isServiceOpen ?? false
   }
 
@@ -89,7 +89,7 @@ final class SimulatedFeedbackReader: LineUser {
   func lineOpened() {
     reader = FeedbackTupleReader()
     rows = []
-    generation = world.server.generation
+    generation = world.generation
     manner = pickManner()
     hasFinished = false
     switch manner {

@@ -69,7 +69,7 @@ final class SimulatedLegacySender: LineUser {
 
   func lineOpened() {
     openedTime = world.timeline.now
-    generation = world.server.generation
+    generation = world.generation
     resend()
     guard !isQuiet else { return finish() }
     let channel = line.channel
@@ -99,7 +99,7 @@ final class SimulatedLegacySender: LineUser {
     let isClean =
       if case .closed? = end {
         // What a link between nodes loses of a connection, an edge does not notice.
-        world.server.state == .up && world.server.generation == generation
+        world.areUp && world.generation == generation
           && (world.cluster == nil || world.wasUntroubled(since: openedTime, generation))
       } else {
         false

@@ -120,6 +120,7 @@ final class SimulatedSubscriber {
         channel: world.broadcasts.ids.firstIndex(of: id), id: notification.id,
         identity: BroadcastIdentity(
           messageID: notification.messageID, sentNanoseconds: notification.sentNanoseconds),
+        part: world.part(of: device.index),
         isMarked: extensions ? notification.storage.contains(.mayBeRepeated) : nil,
         connection: connectedTimes.count, isAtEdge: device.isAtEdge,
         connectedTime: connectedTimes.last ?? 0))

@@ -32,8 +32,7 @@ struct SimulatedTokens {
     guard let gone = goneSince[app], let steadySince, let token = last[app] else { return }
     let since = max(gone, steadySince)
     guard since + (world.graceSeconds + 30) * Timeline.second < world.timeline.now,
-      world.oracle.clockSetTime < gone, world.server.upSince < since,
-      world.wasUntroubled(since: since, world.server.generation)
+      world.oracle.clockSetTime < gone, world.wasUntroubled(since: since)
     else { return }
     dead.insert(token)
   }

@@ -64,7 +64,7 @@ extension Simulation {
     do {
       directory = next
       let trust = try credentials.trust(next)
-      server.replace(trust: trust)
+      for part in parts { part.server.replace(trust: trust) }
       cluster?.replace(trust: trust)
     } catch {
       oracle.violated(.protocols, "cannot create the directory: \(error)")
@@ -82,7 +82,7 @@ extension Simulation {
   private func awaitEffect(_ next: SimulatedDirectory, _ change: Change) {
     timeline.after(seconds: 0.1) { [weak self] in
       guard let self else { return }
-      guard server.isUnder(generation: next.generation),
+      guard parts.allSatisfy({ $0.server.isUnder(generation: next.generation) }),
         cluster?.isUnder(generation: next.generation) ?? true
       else { return awaitEffect(next, change) }
       trace("reload is in effect", change.rawValue, Int(next.generation))

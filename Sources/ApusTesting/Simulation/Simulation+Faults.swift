@@ -15,6 +15,7 @@ extension Simulation {
       case (.deviceWish, .clearsUnread), (.deviceWish, .splitsLeases),
         (.deviceWish, .revivesTokens),
         (.disk, .hidesKept), (.disk, .swallowsResends), (.disk, .believesUnknown),
+        (.disk, .forgetsUnwritten),
         (.cluster, .writesFenced), (.cluster, .acceptsFenced), (.cluster, .hasTwoOwners),
         (.cluster, .trustsMemory):
         200
@@ -80,18 +81,19 @@ extension Simulation {
     case .crash:
       let losesPower = random.chance(1, in: 2)
       let pause = random.between(1_000, random.chance(1, in: 4) ? 60_000_000 : 2_000_000)
-      server.crash(
+      anyPart().server.crash(
         losesPower: losesPower, downMicroseconds: pause,
         successor: pause > 2_000_000 ? cluster?.makeHost() : nil)
     case .stop:
-      server.stop(downMicroseconds: random.between(1_000, 5_000_000))
-      cluster?.stops()
+      let part = anyPart()
+      part.server.stop(downMicroseconds: random.between(1_000, 5_000_000))
+      cluster?.stops(part)
     case .cluster: cluster?.happen(random.pick(SimulatedCluster.Fault.allCases))
     case .disk: troubleDisk()
     case .clock: moveClock()
     case .stall:
       trace("stall")
-      let host = server.host
+      let host = anyPart().server.host
       host.stalledUntil = timeline.now + random.between(100_000, 20_000_000)
       // Until it has renewed its lease, a node answers 503 where it would go by what it remembers.
       let lapse = cluster == nil ? 0 : 2 * Timeline.second
@@ -137,6 +139,7 @@ extension Simulation {
   }
 
   private func troubleDisk() {
+    let disk = anyPart().disk
     let usual = disk.syncMicroseconds
     let kind = random.below(4)
     trace("disk trouble", kind)
@@ -147,8 +150,7 @@ extension Simulation {
     }
     let end = timeline.now + random.between(1, 40) * Timeline.second
     diskTroubledUntil = max(diskTroubledUntil, end + 10 * Timeline.second)
-    timeline.at(end) { [weak self] in
-      guard let self else { return }
+    timeline.at(end) {
       disk.faultsPerThousand = 0
       disk.isBrieflyFull = false
       disk.syncMicroseconds = min(usual, 4_000)
@@ -183,12 +185,14 @@ extension Simulation {
   /// Ends all faults; the service runs.
   func endFaults() {
     network.healAll()
-    disk.faultsPerThousand = 0
-    disk.isBrieflyFull = false
-    disk.syncMicroseconds = 1_000
-    server.host.stalledUntil = 0
+    for part in parts {
+      part.disk.faultsPerThousand = 0
+      part.disk.isBrieflyFull = false
+      part.disk.syncMicroseconds = 1_000
+      part.server.host.stalledUntil = 0
+    }
     cluster?.calmDown()
     correctClock()
-    server.start()
+    for part in parts { part.server.start() }
   }
 }

@@ -9,27 +9,29 @@ extension Simulation {
     timeline.at(UInt64(seconds.lowerBound) * Timeline.second) { [weak self] in
       guard let self else { return }
       trace("disk full", seconds.count)
-      disk.fullTime = timeline.now..<end
+      for part in parts { part.disk.fullTime = timeline.now..<end }
       diskTroubledUntil = max(diskTroubledUntil, end + 10 * Timeline.second)
     }
   }
 
-  /// Whether the disk is full, and nothing else has been wrong for a minute.
-  var hasOnlyFullDisk: Bool {
-    disk.isFull && isUntroubledButForDisk(since: timeline.now - min(timeline.now, Self.quiet))
+  /// Whether the disk with a device's rows is full, and nothing else has been wrong for a minute.
+  func hasOnlyFullDisk(_ device: Int) -> Bool {
+    parts[part(of: device)].disk.isFull
+      && isUntroubledButForDisk(since: timeline.now - min(timeline.now, Self.quiet))
   }
 
   private static let quiet = 60 * Timeline.second
 
   private func isUntroubledButForDisk(since time: UInt64) -> Bool {
-    server.isServing && server.upSince < time && !network.isDown
-      && max(troubledUntil, linksCutUntil, disk.slowUntil, oracle.clockSetTime) < time
+    areServing && upSince < time && !network.isDown
+      && max(troubledUntil, linksCutUntil, disksSlowUntil, oracle.clockSetTime) < time
   }
 
   /// Checks a provider that has waited for an answer since then. The store refuses immediately, so no timeout of the
   /// device or the service applies.
   func checkWaiting(since time: UInt64) {
-    guard timeline.now - time > Self.longestAnswer, let full = disk.fullSince, full < time,
+    let full = parts.compactMap(\.disk.fullSince).min()
+    guard timeline.now - time > Self.longestAnswer, let full, full < time,
       isUntroubledButForDisk(since: time)
     else { return }
     oracle.violated(.fullDiskAnswers, "a provider gets no answer while the disk is full")
@@ -43,7 +45,7 @@ extension Simulation {
     if status > 503 || 500..<503 ~= status {
       oracle.violated(.fullDiskAnswers, "notification \(serial) was answered \(status)")
     }
-    guard let full = disk.fullSince else { return }
+    guard let full = parts[part(of: oracle.sent[serial].device)].disk.fullSince else { return }
     if status == 503 { refusedWhileFull += 1 }
     if status == 200 { oracle.acceptedWithoutStore(serial, fullSince: full) }
   }

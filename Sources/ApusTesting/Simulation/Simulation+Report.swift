@@ -38,14 +38,16 @@ extension Simulation {
   }
 
   var report: Report {
-    Report(
+    let dormancy = parts.reduce(Dormancy()) { $0 + $1.server.dormancy }
+    return Report(
       seed: options.seed, hash: trace.hash, simulatedSeconds: Int(timeline.now / Timeline.second),
       events: timeline.eventCount, sent: oracle.sent.count, accepted: oracle.acceptedCount,
-      delivered: oracle.deliveredCount, crashes: server.crashCount, stops: server.stopCount,
-      takeOvers: server.takeOverCount, links: cluster?.endCount ?? 0,
-      diskFaults: disk.faultCount, broadcastsSent: broadcasts.oracle.sent.count,
+      delivered: oracle.deliveredCount, crashes: crashCount,
+      stops: parts.reduce(0) { $0 + $1.server.stopCount },
+      takeOvers: takeOverCount, links: cluster?.endCount ?? 0,
+      diskFaults: diskFaultCount, broadcastsSent: broadcasts.oracle.sent.count,
       broadcastsAccepted: broadcasts.oracle.acceptedCount,
-      broadcastsDelivered: broadcasts.oracle.deliveredCount, dormant: server.dormancy.fallen,
-      woken: server.dormancy.woken, violations: oracle.violations, trace: trace.lines)
+      broadcastsDelivered: broadcasts.oracle.deliveredCount, dormant: dormancy.fallen,
+      woken: dormancy.woken, violations: oracle.violations, trace: trace.lines)
   }
 }

@@ -33,6 +33,8 @@ package final class Simulation {
     package var hasRelay: Bool?
     /// How many nodes the service has, one to five; nil: the seed decides.
     package var nodes: Int?
+    /// How many of them decide about devices, each about a part of them; nil: the seed decides.
+    package var parts: Int?
     /// Log lines of the service below this level are not in the trace.
     package var logLevel = Log.Level.notice
 
@@ -49,6 +51,13 @@ package final class Simulation {
       guard canary.map(\.needsCluster) ?? (seed % 5 >= 3) else { return 1 }
       return 2 + Int(seed / 5 % UInt64(SimulationCredentials.nodeLimit - 1))
     }
+
+    /// Half of the clusters have several parts, up to three.
+    fileprivate func parts(ofSeedWith nodes: Int) -> Int {
+      guard nodes > 1 else { return 1 }
+      if let canary { return canary.needsParts ? 2 : 1 }
+      return [1, 2, 1, min(3, nodes)][Int(seed / 25 % 4)]
+    }
   }
 
   let options: Options
@@ -56,8 +65,9 @@ package final class Simulation {
   let trace: SimulationTrace
   let clock: SimulatedClock
   let network: SimulatedNetwork
-  let disk: SimulatedDisk
-  let server: SimulatedServer
+  /// The nodes that decide about devices; one in a world without a cluster.
+  private(set) var parts: [SimulatedPart] = []
+  let share: DeviceShare
   let oracle: DeliveryOracle
   let credentials: SimulationCredentials
   private(set) var devices: [SimulatedDevice] = []
@@ -90,9 +100,6 @@ package final class Simulation {
   var isCalm = false
   /// How long an app's tokens outlive the app.
   private(set) var graceSeconds: UInt64 = 0
-  var countedTurns = 0
-  let ledger = LedgerOracle()
-  var writeCount = 0
 
   /// Created once, because generating keys is slow.
   private static let sharedCredentials = Result { try SimulationCredentials() }
@@ -107,7 +114,8 @@ package final class Simulation {
     clock = SimulatedClock(timeline)
     let host = SimulatedHost(clock, random: random.split())
     network = SimulatedNetwork(timeline, random: random.split(), trace: trace)
-    disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: options.canary)
+    let disk = SimulatedDisk(
+      timeline, random: random.split(), trace: trace, canary: options.canary)
     let deviceCount = 2 + random.below(SimulationCredentials.deviceLimit - 2)
     oracle = DeliveryOracle(devices: deviceCount, clock: clock, trace: trace)
     tokens = Array(
@@ -125,48 +133,26 @@ package final class Simulation {
     serviceLog = Log(minimumLevel: options.logLevel) { log.add($0) }
     configuration.log = serviceLog
     let nodes = options.nodes ?? options.nodesOfSeed
+    let partCount = min(nodes, options.parts ?? options.parts(ofSeedWith: nodes))
+    share = DeviceShare(part: 0, of: partCount) ?? .all
     if nodes > 1 { configuration.link = SimulatedCluster.serving(as: 0) }
-    server = try SimulatedServer(
-      host: host, network: network, disk: disk, trace: trace,
-      listeners: SimulationListener.all.map {
-        ($0.configuration(options.canary), try $0.serverContext(credentials))
-      },
-      configuration: configuration, trust: try credentials.trust(directory),
-      workers: 1 + random.below(3), random: random.split())
-    server.ledger = ledger
-    server.hasLease = nodes > 1 && options.canary != .trustsMemory
-    server.sharesFeedbackLeases = options.canary != .splitsLeases
-    server.ignoresReloads = options.canary == .ignoresReloads
-    server.recordsUnended = options.canary != .forgetsUnstored
-    server.findsDormant = options.canary != .losesDormant
-    server.renewsListedTokens = options.canary != .revivesTokens
-    server.broadcastFault = options.canary?.broadcastFault
-    server.sharesResends = options.canary != .splitsResends
-    host.callsAllTaken = options.canary == .clearsUnread
+    parts = [
+      try SimulatedPart(
+        self, share, host: host, disk: disk, configuration: configuration,
+        workers: 1 + random.below(3), random: random.split())
+    ]
     clock.driftMillionths = Int64(random.between(0, 400)) - 200
     network.latency = random.between(200, 40_000)
     disk.syncMicroseconds = random.between(50, 4_000)
-    server.onEnd = { [unowned self] in for device in devices { device.disturbed() } }
-    server.onStart = { [unowned self] in checkStored() }
-    server.onServe = { [unowned self] in
-      checkLedgerSoon()
-      cluster?.served()
-    }
-    server.onGone = { [unowned self] in
-      ledger.serviceEnded(disk.image, losesPower: $0)
-      relay.processEnded()
-    }
-    if options.canary == .endsDevicesWhenFull {
-      disk.onFault = { [unowned self] in if disk.isFull { server.service?.beginDeviceDrain() } }
-    }
-    disk.onWrite = { [unowned self] image in
-      feedback.written(image)
-      relay.written()
-      checkStoredNowAndThen()
-    }
     if nodes > 1 {
       var random = SeededRandom(seed: options.seed &* 0x9E37_79B9_7F4A_7C15)
-      cluster = try SimulatedCluster(self, edgeCount: nodes - 1, random: random.split())
+      let cluster = try SimulatedCluster(
+        self, edges: partCount..<nodes, random: random.split())
+      for part in 0..<partCount where part > 0 {
+        parts.append(try cluster.makePart(part, configuration))
+      }
+      cluster.join(parts)
+      self.cluster = cluster
     }
     network.pick = { [unowned self] in cluster?.pick() ?? server }
     try makeDevices(deviceCount)
@@ -211,7 +197,9 @@ package final class Simulation {
           world: self, random: random.split()))
     }
     // A block that ends within a burst may disconnect a provider, and with command 0 the provider is not told.
-    if oldSenders.contains(where: { $0.commands == .simple }) { server.orderBlockSize = 4096 }
+    if oldSenders.contains(where: { $0.commands == .simple }) {
+      for part in parts { part.server.orderBlockSize = 4096 }
+    }
   }
 
   /// Sometimes several for one list.
@@ -254,7 +242,7 @@ package final class Simulation {
   func sent(_ target: Target, environment: Environment, expiration: Int64?) -> Int {
     let device = devices[target.device]
     let isSteady =
-      server.isServing && timeline.now - server.upSince > 10 * Timeline.second && !network.isDown
+      areServing && timeline.now - upSince > 10 * Timeline.second && !network.isDown
       && (cluster == nil || max(troubledUntil, linksCutUntil) < timeline.now)
     return oracle.send(
       device: target.device, app: target.app, environment: environment,
@@ -310,7 +298,7 @@ package final class Simulation {
       oracle.finish()
       feedback.finish()
       checkAnswers()
-      checkPending()
+      for part in parts { part.checkPending() }
       relay.finish()
     }
     var report = report
@@ -325,7 +313,7 @@ package final class Simulation {
     }
     // Planned events hold references to everything.
     timeline.clear()
-    server.discard()
+    for part in parts { part.server.discard() }
     cluster?.discard()
     network.clear()
     return report
@@ -341,7 +329,7 @@ package final class Simulation {
   private static let freshSeconds: UInt64 = 60
 
   private func begin() {
-    server.start()
+    for part in parts { part.server.start() }
     cluster?.start()
     for device in devices {
       timeline.after(random.between(1, 3_000_000)) { device.start() }

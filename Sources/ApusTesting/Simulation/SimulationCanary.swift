@@ -88,6 +88,8 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case losesLinkBatch = "loses-link-batch"
   /// What a device has said and no node has dealt with is not given to the next one.
   case losesUnhandled = "loses-unhandled"
+  /// What a node could not write in its copy of the channels is not tried again.
+  case forgetsUnwritten = "forgets-unwritten"
   /// A group of writes whose outcome is unknown counts as written.
   case believesUnknown = "believes-unknown"
   /// The totals of the spool are not written in one group in ten.
@@ -117,7 +119,7 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     case .silentWhenFull: .fullDiskAnswers
     case .endsDevicesWhenFull: .fullDiskDevices
     case .swapsOrder: .order
-    case .beginsNoWalks, .passesDormant, .forgetsBroadcasts: .broadcastArrival
+    case .beginsNoWalks, .passesDormant, .forgetsBroadcasts, .forgetsUnwritten: .broadcastArrival
     case .keepsUnsubscribed: .subscriptions
     case .savesNoMarks: .broadcastUniqueness
     case .swapsBroadcasts: .broadcastOrder
@@ -150,6 +152,7 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
     case .forgetsBroadcasts: .readsNoStored
     case .keepsUnsubscribed: .keepsUnsubscribed
     case .savesNoMarks: .savesNoMarks
+    case .forgetsUnwritten: .forgetsUnwritten
     default: nil
     }
   }
@@ -161,11 +164,14 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   var needsCluster: Bool {
     switch self {
     case .writesFenced, .acceptsFenced, .trustsMemory, .hasTwoOwners, .losesLinkBatch,
-      .losesUnhandled, .believesUnknown:
+      .losesUnhandled, .believesUnknown, .forgetsUnwritten:
       true
     default: false
     }
   }
+
+  /// Whether its rule is about nodes with a part of the devices each.
+  var needsParts: Bool { self == .forgetsUnwritten }
 
   /// Whether its rule is about the relay.
   var needsRelay: Bool { law.isAboutRelay }
