@@ -214,7 +214,7 @@ package struct PostgresDivision {
         for (target, rows) in leaving {
           try connection.execute(delete, Self.array(rows.map(\.key)))
           try connection.execute(
-            statements[target].text(.put, of: .channels), Self.values(rows))
+            statements[target].text(.put, of: .channels), PostgresValues(rows: rows))
         }
         try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
       }
@@ -269,7 +269,7 @@ package struct PostgresDivision {
         let counters = counted.uncounted.contains(part) ? counted.example.map(Self.zero) : nil
         try connection.execute(
           statements[part].text(.put, of: .meta),
-          Self.values(numbers + (counters.map { [$0] } ?? [])))
+          PostgresValues(rows: numbers + (counters.map { [$0] } ?? [])))
       }
       try connection.finish(withinMilliseconds: Self.statementMilliseconds) { _, _ in }
     }
@@ -285,13 +285,6 @@ package struct PostgresDivision {
   private static func array(_ keys: [[UInt8]]) -> PostgresValues {
     var values = PostgresValues()
     values.appendArray(keys)
-    return values
-  }
-
-  private static func values(_ rows: [(key: [UInt8], value: [UInt8])]) -> PostgresValues {
-    var values = PostgresValues()
-    values.appendArray(rows.map(\.key))
-    values.appendArray(rows.map(\.value))
     return values
   }
 }

@@ -47,7 +47,13 @@ package struct PostgresMove {
     guard let source = try service(of: here) else {
       throw here.tables.unsuitable("it has no tables of part \(part)")
     }
-    let rows = try fill(there, from: here, source, cluster)
+    let numbers = try here.numbers()
+    let state = try state(of: there, beside: here, source, numbers)
+    var rows: Int?
+    if case .lacksRows(let replacing) = state {
+      rows = try copy(here, numbers, source.id, to: there, replacing: replacing, cluster)
+    }
+    try here.mark(isMoved: true)
     try there.mark(isMoved: false)
     try cluster.commit(withinMilliseconds: Self.statementMilliseconds)
     return Report(place: .init(address: target, id: source.id), rows: rows)
@@ -66,39 +72,39 @@ package struct PostgresMove {
     return try here.service()
   }
 
-  /// Makes the target a complete copy that is marked as moved, and marks the source. Returns the number of rows; nil if
-  /// an earlier run has done so.
-  private func fill(
-    _ there: MovingTables, from here: MovingTables, _ source: PostgresTables.Service,
-    _ cluster: StoppedCluster
-  ) throws(StoreError) -> Int? {
+  private enum TargetState {
+    /// It has all rows: from an earlier run, because it is the same database under another address, or as a copy that
+    /// other means made.
+    case hasRows
+    /// It has no tables, or those of a run that was interrupted.
+    case lacksRows(replacing: Bool)
+  }
+
+  /// - Parameter numbers: Those of the source.
+  private func state(
+    of there: MovingTables, beside here: MovingTables, _ source: PostgresTables.Service,
+    _ numbers: MovingTables.Numbers
+  ) throws(StoreError) -> TargetState {
     let earlier = try there.service()
     if let earlier, earlier.id != source.id {
       throw there.tables.unsuitable(
         "it has tables of another part \(part): use another database, or remove them with DROP SCHEMA "
           + "\(PostgresStatements.schema(part)) CASCADE")
     }
-    let numbers = try here.numbers()
     if source.isMoved {
       guard earlier != nil, try there.numbers() == numbers else {
         throw here.tables.unsuitable(
           "its rows of part \(part) were moved to another database already: name that one")
       }
-      return nil
+      return .hasRows
     }
-    if let earlier, !earlier.isMoved {
-      // The same database under another address, or a copy that other means made.
-      guard try there.numbers() == numbers else {
-        throw there.tables.unsuitable(
-          "it has an older copy of the rows of part \(part): remove it with DROP SCHEMA "
-            + "\(PostgresStatements.schema(part)) CASCADE")
-      }
-      try here.mark(isMoved: true)
-      return nil
+    guard let earlier, !earlier.isMoved else { return .lacksRows(replacing: earlier != nil) }
+    guard try there.numbers() == numbers else {
+      throw there.tables.unsuitable(
+        "it has an older copy of the rows of part \(part): remove it with DROP SCHEMA "
+          + "\(PostgresStatements.schema(part)) CASCADE")
     }
-    let rows = try copy(here, numbers, source.id, to: there, replacing: earlier != nil, cluster)
-    try here.mark(isMoved: true)
-    return rows
+    return .hasRows
   }
 
   /// All of it, or nothing.
@@ -235,11 +241,8 @@ private struct MovingTables {
   func put(
     _ family: StoreFamily, _ rows: [(key: [UInt8], value: [UInt8])], _ limit: Int64
   ) throws(StoreError) {
-    var values = PostgresValues()
-    values.appendArray(rows.map(\.key))
-    values.appendArray(rows.map(\.value))
     try tables.attempt { () throws(PostgresFault) in
-      try connection.execute(statements.text(.put, of: family), values)
+      try connection.execute(statements.text(.put, of: family), PostgresValues(rows: rows))
       try connection.finish(withinMilliseconds: limit) { _, _ in }
     }
   }

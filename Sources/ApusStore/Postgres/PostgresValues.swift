@@ -13,6 +13,12 @@ struct PostgresValues: Sendable {
     for value in values { append(value) }
   }
 
+  /// Two arrays: the keys of rows, and their values.
+  init(rows: [(key: [UInt8], value: [UInt8])]) {
+    appendArray(rows.map(\.key))
+    appendArray(rows.map(\.value))
+  }
+
   enum Value {
     case integer(Int64)
     /// A parameter of type `integer`, which has four bytes.
