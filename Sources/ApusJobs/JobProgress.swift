@@ -46,23 +46,27 @@ struct JobProgress: Sendable {
 
   // MARK: Sending
 
+  struct Batch: Equatable {
+    var places: [UInt32] = []
+    /// Whether these were sent to before. A device may have the notification: its node can be lost before it says so.
+    var areRetries = false
+  }
+
   /// The places to send to now, which are then on their way; none where nothing is to be sent, or not yet.
-  mutating func takeBatch(of limit: Int, nowMilliseconds: Int64) -> [UInt32] {
+  mutating func takeBatch(of limit: Int, nowMilliseconds: Int64) -> Batch {
     guard !isCancelled, inFlight + limit <= window || inFlight == 0,
       nowMilliseconds >= retryAtMilliseconds
-    else { return [] }
-    var batch: [UInt32] = []
-    while batch.count < limit {
-      if let place = retries.popLast() {
-        batch.append(place)
-      } else if next < outcomes.count {
-        if outcomes[next] == 0 { batch.append(UInt32(next)) }
-        next += 1
-      } else {
-        break
-      }
+    else { return Batch() }
+    var batch = Batch(areRetries: !retries.isEmpty)
+    if batch.areRetries {
+      batch.places = retries.suffix(limit).reversed()
+      retries.removeLast(batch.places.count)
     }
-    inFlight += batch.count
+    while !batch.areRetries, batch.places.count < limit, next < outcomes.count {
+      if outcomes[next] == 0 { batch.places.append(UInt32(next)) }
+      next += 1
+    }
+    inFlight += batch.places.count
     return batch
   }
 

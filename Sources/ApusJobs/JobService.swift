@@ -351,13 +351,13 @@ extension JobService.Entry {
           milliseconds: EventLoop.wallClockMilliseconds(), counts: progress?.counts ?? [:]))
     }
     guard sends,
-      let places = progress?.takeBatch(of: Limits.jobBatchDevices, nowMilliseconds: now),
-      !places.isEmpty
+      let batch = progress?.takeBatch(of: Limits.jobBatchDevices, nowMilliseconds: now),
+      !batch.places.isEmpty
     else { return nil }
     return .send(
       GroupBatch(
-        job: job.id, push: job.push, devices: places.map { devices[Int($0)] }, places: places,
-        mayBeRepeated: isResumed))
+        job: job.id, push: job.push, devices: batch.places.map { devices[Int($0)] },
+        places: batch.places, mayBeRepeated: isResumed || batch.areRetries))
   }
 
   /// Whether nothing is on its way to devices or to the disk.

@@ -13,6 +13,10 @@ struct JobProgressTests {
     }
 
     func take(_ limit: Int, at milliseconds: Int64 = 0) -> [UInt32] {
+      batch(limit, at: milliseconds).places
+    }
+
+    func batch(_ limit: Int, at milliseconds: Int64 = 0) -> JobProgress.Batch {
       progress.takeBatch(of: limit, nowMilliseconds: milliseconds)
     }
 
@@ -74,6 +78,20 @@ struct JobProgressTests {
     bench.finish([0, 1], at: 1100)
     #expect(!bench.progress.isWaiting && bench.progress.retryMilliseconds == nil)
     #expect(bench.take(4, at: 1100) == [2, 3])
+  }
+
+  @Test("What was sent before is not mixed with what was not: devices may have it")
+  func retries() {
+    let bench = bench(6)
+    #expect(!bench.batch(3).areRetries)
+    bench.finish([0, 1, 2], .unavailable)
+    let first = bench.batch(2, at: 1000)
+    #expect(first.areRetries && Set(first.places) == [1, 2])
+    #expect(bench.batch(2, at: 1000) == .init(places: [0], areRetries: true))
+    #expect(bench.batch(2, at: 1000) == .init(places: [3, 4]))
+    bench.finish([0], .unavailable, at: 1000)
+    #expect(bench.batch(2, at: 2000) == .init(places: [0], areRetries: true))
+    #expect(bench.batch(2, at: 2000) == .init(places: [5]))
   }
 
   @Test("A cancelled job sends nothing more and keeps what was sent")
