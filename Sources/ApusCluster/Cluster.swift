@@ -96,6 +96,7 @@ package struct Cluster {
       throw DirectoryProblem(
         "\(directory.path) contains a service already; choose another --data, or move it away")
     }
+    try requireNeighbours(of: node, place)
     let database = try ClusterDatabase(place, node: node.text, purpose: "join")
     guard let sealed = try database.invitation(code.id), let key = code.open(sealed) else {
       throw DirectoryProblem(
@@ -114,6 +115,27 @@ package struct Cluster {
     }
     try directory.save(member)
     try pull(member, database)
+  }
+
+  /// Refuses a program that must not run beside the nodes that do. For a node that starts, before it opens the
+  /// database, whose tables it would change for a later release. One that is not reached tells nothing.
+  package func requireNeighbours() throws {
+    guard case .database(let place) = try directory.storePlace() else { return }
+    do {
+      try requireNeighbours(of: requireMember().node, place)
+    } catch StoreError.database {}
+  }
+
+  private func requireNeighbours(of own: NodeName, _ place: PostgresAddress) throws {
+    guard let release = ReleaseNumber(program) else { return }
+    let nodes = try ClusterDatabase.nodes(of: place, asNode: own.text)
+    for node in nodes where node.name != own.text && node.isLive {
+      guard let other = ReleaseNumber(node.version), !release.runsBeside(other) else { continue }
+      throw DirectoryProblem(
+        "the node \(node.name) runs version \(node.version), and this is version \(program): nodes that run at the "
+          + "same time may be one release apart. Upgrade them one release after the other, or stop the others first"
+      )
+    }
   }
 
   private func pull(_ member: ClusterMember, _ database: ClusterDatabase) throws {

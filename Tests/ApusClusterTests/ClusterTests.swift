@@ -241,6 +241,53 @@ struct ClusterTests {
     #expect(!nodes.directory("c").isInCluster)
   }
 
+  @Test("Nodes that run at the same time are one release apart at most")
+  func releases() throws {
+    let nodes = try Nodes()
+    // A node of release 1.2 lives.
+    try nodes.follow(nodes.a)
+    func cluster(_ directory: DataDirectory, _ program: String) -> Cluster {
+      Cluster(directory, program: program)
+    }
+    for program in ["1.1.0", "1.2.7", "1.3.0", "2.0.0"] {
+      try cluster(nodes.b, program).requireNeighbours()
+    }
+    let code = try nodes.cluster(nodes.a).invite()
+    for program in ["1.0.3", "1.4.0", "2.1.0"] {
+      let texts = [
+        try message { try cluster(nodes.b, program).requireNeighbours() },
+        try message {
+          try cluster(nodes.directory("c"), program).join(
+            nodes.place, code, node: .named("c"), address: "")
+        },
+      ]
+      for text in texts {
+        #expect(text.contains("the node a runs version 1.2, and this is version \(program)"))
+      }
+    }
+    #expect(!nodes.directory("c").isInCluster)
+    // The code was not used, and a node that is away is in nobody's way, nor is a program's own.
+    try nodes.sql("UPDATE apus.node SET seen = seen - interval '4 seconds' WHERE name = 'a'")
+    try cluster(nodes.a, "1.4.0").requireNeighbours()
+    try cluster(nodes.directory("c"), "1.4.0").join(
+      nodes.place, code, node: .named("c"), address: "")
+  }
+
+  @Test("Tables of an earlier version say which nodes run, and stay as they are")
+  func earlierTables() throws {
+    let nodes = try Nodes()
+    try nodes.follow(nodes.a)
+    try nodes.sql(
+      "ALTER TABLE apus.directory DROP COLUMN parts; UPDATE apus.service SET version = 2")
+    let text = try message {
+      try Cluster(nodes.b, program: "1.4.0").requireNeighbours()
+    }
+    #expect(text.contains("the node a runs version 1.2"))
+    #expect(try nodes.sql("SELECT version FROM apus.service") == ["2"])
+    try nodes.sql("DROP TABLE apus.node")
+    try Cluster(nodes.b, program: "1.4.0").requireNeighbours()
+  }
+
   @Test("A node's name is its own")
   func names() throws {
     let nodes = try Nodes()

@@ -164,7 +164,9 @@ class Run:
         self.account.has_links = self.has_links
         say(f"  links between nodes: {'on' if self.has_links else 'off'}; nodes that serve: {parts}; "
             f"databases: {databases}")
-        self.cluster = Cluster(folder, options.bin, self.has_links, parts, databases)
+        releases = [options.bin] + ([options.other_bin] if options.other_bin else [])
+        self.cluster = Cluster(
+            folder, releases, self.has_links, parts, databases, random.Random(options.seed))
         self.faults = Faults(self.cluster, self.account, self.chance, network)
         #: Kind, begin, and the end of its effects, by the monotonic clock.
         self.history = []
@@ -303,6 +305,8 @@ def main():
     parser.add_argument("--databases", type=int, choices=[1, 2], help="with 2, part 1 has its own (by the seed)")
     parser.add_argument("--rate", type=int, default=150, help="pushes that are due per second (150)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
+    parser.add_argument("--other-bin", type=pathlib.Path,
+                        help="of another release: each start of a node takes the one or the other")
     options = parser.parse_args()
     enter()
     network = Network()

@@ -129,8 +129,10 @@ class Node:
     """A node with its data directory and its own address. It is started again if it ends by itself, as a supervisor
     does."""
 
-    def __init__(self, name, host, folder, programs, ports):
-        self.name, self.host, self.data, self.programs, self.ports = name, host, folder / name, programs, ports
+    def __init__(self, name, host, folder, releases, ports, chance):
+        self.name, self.host, self.data, self.ports = name, host, folder / name, ports
+        #: The folders of the programs that it may have, and of those that it has now.
+        self.releases, self.programs, self.chance = releases, releases[0], chance
         self.process, self.is_killed, self.state = None, False, "stopped"
         self.log = folder / f"{name}.log"
         #: Why it ended by itself.
@@ -156,6 +158,7 @@ class Node:
             options.append(f"--link-listen={self.host}:{self.ports['link']}")
         options += [f"--{kind}-development-listen=off" for kind in ["http2", "courier", "gateway", "feedback"]]
         self.is_killed, self.state = False, "starting"
+        self.programs = self.chance.choice(self.releases)
         with open(self.log, "ab") as errors:
             self.process = subprocess.Popen(
                 [self.programs / "apus", "serve", "--data", self.data, "--json", "--log-format", "json", *options],
@@ -230,17 +233,17 @@ class Balancer:
 
 
 class Cluster:
-    def __init__(self, folder, programs, has_links, parts, databases):
+    def __init__(self, folder, releases, has_links, parts, databases, chance):
         """With links each node accepts clients, and the balancer sends some to all of them. With two databases, part 1
-        is in the second."""
-        self.folder, self.programs, self.parts = folder, programs, parts
+        is in the second. Each start of a node takes one of the releases, which are folders of programs."""
+        self.folder, self.parts = folder, parts
         hosts = [f"127.0.0.{number}" for number in range(1, 5)]
         kinds = ["http2", "courier", "gateway", "gateway-confirm", "feedback"]
         self.ports = dict(zip(kinds, free_ports(len(kinds), hosts)))
         ports = dict(self.ports)
         if has_links:
             [ports["link"]] = free_ports(1, hosts)
-        self.nodes = [Node(name, host, folder, programs, ports) for name, host in zip("abc", hosts[1:])]
+        self.nodes = [Node(name, host, folder, releases, ports, chance) for name, host in zip("abc", hosts[1:])]
         self.databases = [Database(folder / f"database-{number}") for number in range(databases)]
         self.balancer = None
 

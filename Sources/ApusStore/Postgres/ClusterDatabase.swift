@@ -67,6 +67,26 @@ package final class ClusterDatabase {
     databaseID = try tables.requireNewest(connection)
   }
 
+  /// The nodes as a database has them whose tables may be older than this program's, and stay so; none if it has no
+  /// tables of a cluster.
+  package static func nodes(
+    of address: PostgresAddress, asNode node: String
+  ) throws(StoreError) -> [ClusterNode] {
+    let tables = PostgresTables(address: address, part: 0)
+    return try tables.attempt { () throws(PostgresFault) in
+      let connection = try PostgresConnection(
+        address, name: "apus-cluster/\(node)/versions",
+        withinMilliseconds: Self.answerMilliseconds)
+      let hasNodes = try connection.ask(
+        .nodesExist, withinMilliseconds: Self.answerMilliseconds
+      ) { $0.count > 0 }
+      guard hasNodes else { return [] }
+      return try connection.ask(.nodes, withinMilliseconds: Self.answerMilliseconds) {
+        Self.nodes($0)
+      }
+    }
+  }
+
   private func ask<Result>(
     _ statement: PostgresStatements.Statement, _ values: PostgresValues.Value...,
     withinMilliseconds limit: Int64 = answerMilliseconds,
@@ -129,15 +149,17 @@ package final class ClusterDatabase {
 
   /// All nodes, by name.
   package func nodes() throws(StoreError) -> [ClusterNode] {
-    try ask(.nodes) { rows in
-      (0..<rows.count).map { row in
-        let (silence, lease) = (rows.integer(row, 5), rows.text(row, 6))
-        return ClusterNode(
-          name: rows.text(row, 0), address: rows.text(row, 1), version: rows.text(row, 2),
-          state: ClusterNode.State(rawValue: rows.text(row, 3)) ?? .stopped,
-          isDraining: rows.integer(row, 4) != 0, silentMilliseconds: silence < 0 ? nil : silence,
-          part: PostgresStatements.part(ofSchema: lease))
-      }
+    try ask(.nodes) { Self.nodes($0) }
+  }
+
+  private static func nodes(_ rows: borrowing PostgresRows) -> [ClusterNode] {
+    (0..<rows.count).map { row in
+      let (silence, lease) = (rows.integer(row, 5), rows.text(row, 6))
+      return ClusterNode(
+        name: rows.text(row, 0), address: rows.text(row, 1), version: rows.text(row, 2),
+        state: ClusterNode.State(rawValue: rows.text(row, 3)) ?? .stopped,
+        isDraining: rows.integer(row, 4) != 0, silentMilliseconds: silence < 0 ? nil : silence,
+        part: PostgresStatements.part(ofSchema: lease))
     }
   }
 

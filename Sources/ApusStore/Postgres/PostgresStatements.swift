@@ -38,6 +38,7 @@ package struct PostgresStatements: Sendable {
     case disconnect, session, moved, holder, fence, put, delete, get, scan, mailboxes, expired
     case nodes, directory, invitation, era, leases, keys, move
     case eraRaise = "era-raise"
+    case nodesExist = "nodes-exist"
     case nodeAdd = "node-add"
     case nodeRemove = "node-remove"
     case nodeDrain = "node-drain"

@@ -293,6 +293,9 @@ UPDATE apus.node SET state = $2::text, version = $3::text, link = $4::text, seen
     (SELECT string_agg(lease.node || ' ' || other.name || ' ' || other.link, E'\n')
       FROM apus.lease JOIN apus.node AS other ON other.name = lease.holder WHERE NOT lease.released);
 
+--@ nodes-exist
+SELECT 1 WHERE to_regclass('apus.node') IS NOT NULL;
+
 --@ nodes
 SELECT name, address, version, state, draining,
     coalesce((1000 * extract(epoch FROM clock_timestamp() - seen))::bigint, -1),

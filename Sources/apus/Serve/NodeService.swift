@@ -86,8 +86,17 @@ final class NodeService {
       }, onRemoval: { turn.end(.removed) }, onRearrangement: { turn.end(.rearranged) })
   }
 
+  private func requireNeighbours() throws(CommandFailure) {
+    do {
+      try Cluster(directory, program: Program.version).requireNeighbours()
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+
   /// Waits until the node may serve. Nil if the operator stopped it before.
   func standBy(_ configuration: ServerConfiguration) throws(CommandFailure) -> Service? {
+    try requireNeighbours()
     do { try follower.catchUp() } catch { throw CommandFailure(.configuration, "\(error)") }
     try requireMembership()
     beginAgainIfRearranged()
