@@ -66,6 +66,10 @@ package struct WebCall: Sendable {
       return unsafe ccurl_perform(handle)
     }
     guard code == CURLE_OK else {
+      // libcurl speaks of the host in the URL, which says nothing about a socket.
+      if case .unix(let path) = endpoint, code == CURLE_COULDNT_CONNECT {
+        throw Fault(description: "nothing answers at \(path)")
+      }
       let text = unsafe String(cString: message)
       let known = unsafe String(cString: ccurl_explain(code))
       throw Fault(description: text.isEmpty ? known : text)

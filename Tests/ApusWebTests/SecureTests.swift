@@ -87,7 +87,8 @@ struct SecureTests {
     call.headers = [WebField("x-a", "b")]
     #expect(try call.perform().status == 200)
     server.server.stop()
-    #expect(throws: WebCall.Fault.self) { try call.perform() }
+    let fault = #expect(throws: WebCall.Fault.self) { try call.perform() }
+    #expect(fault?.description == "nothing answers at \(server.path)")
   }
 
   @Test(

@@ -34,7 +34,9 @@ struct StatusCommand {
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     guard failure.code == .unavailable, directory.isInCluster else { return failure }
     var failure = failure
-    failure.remedy = "Only the node that serves answers: `apus cluster nodes` shows which."
+    failure.remedy =
+      "Does `apus serve` run on that data directory? A node that stands by answers only if it has links "
+      + "(--link-listen): `apus cluster nodes` shows which one serves."
     return failure
   }
 
