@@ -44,6 +44,7 @@ extension Log {
     case notificationUnreadable
     case upstreamUnreachable
     case linkFailed
+    case channelNotWritten
     case upstreamRejectsCredential
 
     package var event: StaticString {
@@ -86,6 +87,7 @@ extension Log {
       case .notificationUnreadable: "stored notification unreadable"
       case .upstreamUnreachable: "upstream unreachable"
       case .linkFailed: "link to another node failed"
+      case .channelNotWritten: "what happened to a channel is not written yet"
       case .upstreamRejectsCredential: "upstream rejects the credential of this service"
       }
     }

@@ -285,12 +285,30 @@ struct PartsTests {
     #expect(try device.broadcast()[0x40] == [UInt8](repeating: 5, count: 16))
     try device.expectNothing()
     #expect(hand.linkCount == 1)
-    var channels: [ChannelID] = []
+    #expect(try channels() == [id])
+  }
+
+  @Test("A channel that has ended before it could be written does not come back")
+  func unwrittenEnd() throws {
+    let (ids, names) = (Self.ids, Self.names)
+    let device = try connect(isHere: true)
+    let hand = try channelNode()
+    store.failNextCommits(2, with: .diskFull(path: "store", detail: "on purpose"))
+    try hand.send(channel(ids[0]) + channel(ids[1]) + [0, 0, 0, 1, 5])
+    hand.send([0, 0, 0, 17, 4] + ids[0])
+    try waitUntil("the second attempt at the other one") { try channels() == [ids[1]] }
+    #expect(try device.change(ConnectedDevice.subscriptions(to: [names[0]]))[4] == [2])
+    try device.subscribe(names[1])
+  }
+
+  /// The ids of those that are in the store.
+  private func channels() throws -> [[UInt8]] {
+    var found: [[UInt8]] = []
     try store.forEachChannel {
-      channels.append($0.id)
+      found.append(bigEndian($0.id.high) + bigEndian($0.id.low))
     } fault: { _ in
     }
-    #expect(channels == [ChannelID(bytes: id.span)])
+    return found
   }
 
   @Test("While the channels' node does not answer, a channel that may be new is no unknown one")

@@ -135,6 +135,8 @@ import ApusWire
     write { [register] in
       register.copy(channel, completion: $0)
     } failed: {
+      // It may have ended meanwhile.
+      guard $0.register.entry(channel.id) != nil else { return nil }
       $0.unsaved.insert(channel.id)
       return .channel(channel)
     }
@@ -170,7 +172,10 @@ import ApusWire
   private func retry() {
     let frames = unwritten
     unwritten = []
-    for frame in frames { take(frame) }
+    for frame in frames {
+      if case .channel(let channel) = frame, !unsaved.contains(channel.id) { continue }
+      take(frame)
+    }
   }
 
   /// - Parameter failed: Returns what is to be tried again, as the other node says it.
@@ -182,8 +187,10 @@ import ApusWire
       guard let error else { return }
       context.loop.perform { [weak self] in
         guard let self else { return }
-        context.log.limited(.warning, .linkFailed, atMilliseconds: context.loop.nowMilliseconds) {
-          [.text("reason", "what happened to a channel cannot be written yet: \(error)")]
+        context.log.limited(
+          .warning, .channelNotWritten, atMilliseconds: context.loop.nowMilliseconds
+        ) {
+          [.text("reason", "\(error)")]
         }
         if let frame = failed(self), retriesUnwritten { unwritten.append(frame) }
         retryMilliseconds = context.loop.nowMilliseconds + Self.pauseMilliseconds
