@@ -61,10 +61,11 @@ struct JobProgress: Sendable {
     if batch.areRetries {
       batch.places = retries.suffix(limit).reversed()
       retries.removeLast(batch.places.count)
-    }
-    while !batch.areRetries, batch.places.count < limit, next < outcomes.count {
-      if outcomes[next] == 0 { batch.places.append(UInt32(next)) }
-      next += 1
+    } else {
+      while batch.places.count < limit, next < outcomes.count {
+        if outcomes[next] == 0 { batch.places.append(UInt32(next)) }
+        next += 1
+      }
     }
     inFlight += batch.places.count
     return batch

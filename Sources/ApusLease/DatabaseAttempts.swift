@@ -18,7 +18,7 @@ package struct DatabaseAttempts: Sendable {
   /// How many times as long as the attempt the pause is.
   private static let share: Int64 = 4
   /// The longest pause: a database is used again within this time of its return.
-  package static let maximumPauseMilliseconds: Int64 = 10_000
+  private static let maximumPauseMilliseconds: Int64 = 10_000
 
   private var places: [Place]
   /// Before that, none is tried that has failed.

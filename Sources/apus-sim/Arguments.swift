@@ -61,14 +61,8 @@ struct Arguments {
         let hours = try Self.value(Double.init, of: word, &rest)
         guard hours > 0, hours < 10_000 else { throw Fault(description: "--hours: not \(hours)") }
         seconds = max(1, Int((hours * 3600).rounded()))
-      case "--nodes":
-        let count = try Self.value({ Int($0) }, of: word, &rest)
-        guard (1...5).contains(count) else { throw Fault(description: "--nodes: not \(count)") }
-        nodes = count
-      case "--parts":
-        let count = try Self.value({ Int($0) }, of: word, &rest)
-        guard (1...5).contains(count) else { throw Fault(description: "--parts: not \(count)") }
-        parts = count
+      case "--nodes": nodes = try Self.nodeCount(of: word, &rest)
+      case "--parts": parts = try Self.nodeCount(of: word, &rest)
       case "--count": seedCount = try Self.value({ Int($0) }, of: word, &rest)
       case "--duration": durationSeconds = try Self.value({ Int($0) }, of: word, &rest)
       case "--canary":
@@ -81,6 +75,14 @@ struct Arguments {
       default: throw Fault(description: "unknown option \"\(word)\"; see apus-sim --help")
       }
     }
+  }
+
+  private static func nodeCount(
+    of option: String, _ rest: inout ArraySlice<String>
+  ) throws -> Int {
+    let count = try value({ Int($0) }, of: option, &rest)
+    guard (1...5).contains(count) else { throw Fault(description: "\(option): not \(count)") }
+    return count
   }
 
   private static func value<Value>(

@@ -80,7 +80,7 @@ struct JobProgressTests {
     #expect(bench.take(4, at: 1100) == [2, 3])
   }
 
-  @Test("What was sent before is not mixed with what was not: devices may have it")
+  @Test("Retries are batches of their own, because devices may have the notification already")
   func retries() {
     let bench = bench(6)
     #expect(!bench.batch(3).areRetries)

@@ -1,7 +1,7 @@
 /// The part of a program's version that says which nodes of a cluster work together: 0.2 of "0.2.1".
-package struct ReleaseNumber: Sendable, Hashable, CustomStringConvertible {
-  package let major: Int
-  package let minor: Int
+package struct ReleaseNumber: Sendable {
+  private let major: Int
+  private let minor: Int
 
   /// Nil for what is no version.
   package init?(_ version: String) {
@@ -21,6 +21,4 @@ package struct ReleaseNumber: Sendable, Hashable, CustomStringConvertible {
     return earlier.major == later.major
       ? later.minor - earlier.minor <= 1 : later.major - earlier.major == 1 && later.minor == 0
   }
-
-  package var description: String { "\(major).\(minor)" }
 }

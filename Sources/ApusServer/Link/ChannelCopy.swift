@@ -25,8 +25,6 @@ import ApusWire
   private var orders: [ChannelID: UInt64] = [:]
   /// The channels of which the other node has spoken on this link; nil once it has spoken of all.
   private var known: Set<ChannelID>? = []
-  /// Those whose rows are not durable.
-  private var unsaved: Set<ChannelID> = []
   /// What could not be written, and when it is tried again.
   private var unwritten: [ChannelFrame] = []
   private var retryMilliseconds: UInt64 = 0
@@ -130,15 +128,14 @@ import ApusWire
   }
 
   private func learn(_ channel: Channel) {
-    guard register.entry(channel.id) == nil || unsaved.contains(channel.id) else { return }
-    unsaved.remove(channel.id)
+    if register.entry(channel.id) == nil { save(channel) }
+  }
+
+  private func save(_ channel: Channel) {
     write { [register] in
       register.copy(channel, completion: $0)
-    } failed: {
-      // It may have ended meanwhile.
-      guard $0.register.entry(channel.id) != nil else { return nil }
-      $0.unsaved.insert(channel.id)
-      return .channel(channel)
+    } failed: { _ in
+      .channel(channel)
     }
   }
 
@@ -161,7 +158,6 @@ import ApusWire
   private func delete(_ id: ChannelID) {
     guard let channel = register.entry(id)?.channel else { return }
     (orders[id], told.subscriptions[register.entry(id)?.number ?? 0]) = (nil, nil)
-    unsaved.remove(id)
     write { [register] in
       register.delete(channel, completion: $0)
     } failed: { _ in
@@ -173,8 +169,12 @@ import ApusWire
     let frames = unwritten
     unwritten = []
     for frame in frames {
-      if case .channel(let channel) = frame, !unsaved.contains(channel.id) { continue }
-      take(frame)
+      guard case .channel(let channel) = frame else {
+        take(frame)
+        continue
+      }
+      // It may have ended meanwhile.
+      if register.entry(channel.id) != nil { save(channel) }
     }
   }
 

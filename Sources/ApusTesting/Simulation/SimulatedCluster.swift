@@ -256,7 +256,7 @@ final class SimulatedCluster {
 
   /// The node that decides is frozen, another one takes over, and the first one goes on after that.
   private func replaceNode() {
-    let part = world.parts.count == 1 ? world.parts[0] : random.pick(world.parts)
+    let part = world.anyPart(&random)
     let server = part.server
     let host = server.host
     // What a relay that was frozen sends upstream once more is not accounted for.

@@ -191,7 +191,9 @@ extension Simulation {
   func server(of device: Int) -> SimulatedServer { parts[part(of: device)].server }
 
   /// One of the parts, for something to happen to.
-  func anyPart() -> SimulatedPart { parts.count == 1 ? parts[0] : random.pick(parts) }
+  func anyPart(_ random: inout SeededRandom) -> SimulatedPart {
+    parts.count == 1 ? parts[0] : random.pick(parts)
+  }
 
   /// Changes when any of the processes that decide is another one.
   var generation: Int { parts.reduce(0) { $0 + $1.server.generation } }

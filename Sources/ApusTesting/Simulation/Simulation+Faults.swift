@@ -81,11 +81,11 @@ extension Simulation {
     case .crash:
       let losesPower = random.chance(1, in: 2)
       let pause = random.between(1_000, random.chance(1, in: 4) ? 60_000_000 : 2_000_000)
-      anyPart().server.crash(
+      anyPart(&random).server.crash(
         losesPower: losesPower, downMicroseconds: pause,
         successor: pause > 2_000_000 ? cluster?.makeHost() : nil)
     case .stop:
-      let part = anyPart()
+      let part = anyPart(&random)
       part.server.stop(downMicroseconds: random.between(1_000, 5_000_000))
       cluster?.stops(part)
     case .cluster: cluster?.happen(random.pick(SimulatedCluster.Fault.allCases))
@@ -93,7 +93,7 @@ extension Simulation {
     case .clock: moveClock()
     case .stall:
       trace("stall")
-      let host = anyPart().server.host
+      let host = anyPart(&random).server.host
       host.stalledUntil = timeline.now + random.between(100_000, 20_000_000)
       // Until it has renewed its lease, a node answers 503 where it would go by what it remembers.
       let lapse = cluster == nil ? 0 : 2 * Timeline.second
@@ -139,7 +139,7 @@ extension Simulation {
   }
 
   private func troubleDisk() {
-    let disk = anyPart().disk
+    let disk = anyPart(&random).disk
     let usual = disk.syncMicroseconds
     let kind = random.below(4)
     trace("disk trouble", kind)

@@ -148,7 +148,7 @@ package final class Simulation {
       var random = SeededRandom(seed: options.seed &* 0x9E37_79B9_7F4A_7C15)
       let cluster = try SimulatedCluster(
         self, edges: partCount..<nodes, random: random.split())
-      for part in 0..<partCount where part > 0 {
+      for part in 1..<partCount {
         parts.append(try cluster.makePart(part, configuration))
       }
       cluster.join(parts)

@@ -86,22 +86,18 @@ final class NodeService {
       }, onRemoval: { turn.end(.removed) }, onRearrangement: { turn.end(.rearranged) })
   }
 
-  private func requireNeighbours() throws(CommandFailure) {
+  /// Waits until the node may serve. Nil if the operator stopped it before.
+  func standBy(_ configuration: ServerConfiguration) throws(CommandFailure) -> Service? {
+    let cluster = Cluster(directory, program: Program.version)
     do {
-      try Cluster(directory, program: Program.version).requireNeighbours()
+      try cluster.requireNeighbours()
+      try follower.catchUp()
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
-  }
-
-  /// Waits until the node may serve. Nil if the operator stopped it before.
-  func standBy(_ configuration: ServerConfiguration) throws(CommandFailure) -> Service? {
-    try requireNeighbours()
-    do { try follower.catchUp() } catch { throw CommandFailure(.configuration, "\(error)") }
     try requireMembership()
     beginAgainIfRearranged()
     var configuration = configuration
-    let cluster = Cluster(directory, program: Program.version)
     configuration.cluster = ClusterNodes(
       own: member.node.text,
       setDraining: { node, isDraining in
