@@ -158,7 +158,8 @@ class Process:
             bundle, "--testing-library", "swift-testing", "--no-parallel",
             "--event-stream-output-path", events, *choice,
         ]
-        environment = {**os.environ, "NO_COLOR": "1"}
+        # What a test leaves, or a program that it had to kill, goes with the folder.
+        environment = {**os.environ, "NO_COLOR": "1", "TMPDIR": folder}
         self.began = time.monotonic()
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -223,7 +224,9 @@ def main():
 
     begin = time.monotonic()
     lock = threading.Lock()
-    with open(path, "w", errors="replace") as file, tempfile.TemporaryDirectory() as folder:
+    with open(path, "w", errors="replace") as file, tempfile.TemporaryDirectory(prefix="apus-tests-") as folder:
+        # The tests' database servers run as another user.
+        os.chmod(folder, 0o711)
 
         def log(line):
             with lock:

@@ -75,10 +75,24 @@ final class Scratch: Sendable {
   /// Closes the store, and restores its files as they were before: closing writes tables, a kill does not.
   func kill(_ store: RocksStore) throws {
     let copy = root + "/copy"
-    try FileManager.default.copyItem(atPath: path, toPath: copy)
+    while try !copyFiles(to: copy) { try FileManager.default.removeItem(atPath: copy) }
     store.close()
     try FileManager.default.removeItem(atPath: path)
     try FileManager.default.moveItem(atPath: copy, toPath: path)
+  }
+
+  /// Copies the store's files while the engine may write a table. The list of tables comes first: those that it names
+  /// are complete. Returns false if a file came or went meanwhile.
+  private func copyFiles(to copy: String) throws -> Bool {
+    let before = try names()
+    try FileManager.default.createDirectory(atPath: copy, withIntermediateDirectories: false)
+    func isList(_ name: String) -> Bool { name == "CURRENT" || name.hasPrefix("MANIFEST") }
+    for name in before.filter(isList) + before.filter({ !isList($0) }) {
+      let file = "\(path)/\(name)"
+      guard FileManager.default.fileExists(atPath: file) else { return false }
+      try FileManager.default.copyItem(atPath: file, toPath: "\(copy)/\(name)")
+    }
+    return try names() == before
   }
 
   /// The names with `suffix` or `prefix` in the store, sorted.

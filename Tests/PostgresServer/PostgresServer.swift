@@ -29,7 +29,8 @@ package final class PostgresServer: Sendable {
   ///   - settings: Besides those for a small server, for example "max_connections=20".
   ///   - primary: The server whose standby this one becomes, under the name "standby"; nil for a server of its own.
   package init(settings: [String] = [], standbyOf primary: PostgresServer? = nil) throws {
-    directory = URL(filePath: "/tmp/apus-postgres-\(UUID().uuidString.prefix(8))")
+    directory = FileManager.default.temporaryDirectory.appending(
+      path: "apus-postgres-\(UUID().uuidString.prefix(8))")
     self.settings = settings
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
     if geteuid() == 0 { try Self.run(["/bin/chown", "postgres:", directory.path()]) }
@@ -68,6 +69,8 @@ package final class PostgresServer: Sendable {
       [
         "listen_addresses=", "unix_socket_directories=\(directory.path())", "shared_buffers=16MB",
         "max_connections=200", "log_min_messages=fatal", "autovacuum_naptime=5s",
+        // In the directory: a server that is killed leaves its shared memory.
+        "dynamic_shared_memory_type=mmap",
       ] + settings
     let command =
       try Self.asUser() + [Self.program("postgres").path(), "-D", "\(directory.path())/data"]
