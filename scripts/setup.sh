@@ -41,6 +41,8 @@ test_packages=(
   "python3:runs the third-party APNs clients of the interoperability tests"
   "python3-venv:keeps those clients out of the system's Python"
   "ruby:runs the device client in Ruby"
+  "php-cli:runs the snippets in PHP"
+  "php-curl:likewise"
   "chromium:opens the console's page"
   "chromium-headless-shell:likewise, with less processor time"
   "chromium-driver:lets tests and scripts/screenshots drive it"

@@ -41,6 +41,38 @@ struct DevSnippetTests {
     try expectPush(#""body":"Hello""#, dev)
   }
 
+  @Test(
+    "PHP sends a push, by HTTP/2 and by the binary interface",
+    arguments: [("PHP, curl", "200\n"), ("legacy sender, PHP", "")])
+  func php(name: String, output: String) throws {
+    let dev = try DevProcess(["--strict"])
+    defer { _ = try? dev.stop() }
+    let code = try snippet(name, dev).replacing("<?php\n", with: "", maxReplacements: 1)
+    #expect(try Programs.run(URL(filePath: "/usr/bin/php"), ["-r", code]) == output)
+    try expectPush(#""body":"Hello""#, dev)
+  }
+
+  @Test(
+    "The snippets for libraries that are not here have no mistake in their grammar",
+    arguments: [
+      ("Python, apns2", ["python3", "-c", "import ast, sys; ast.parse(sys.stdin.read())"], "", ""),
+      ("Node, node-apn", ["node", "--check", "-"], "", ""),
+      ("Go, apns2", ["gofmt", "-e"], "package main\nfunc main() {\n", "\n}\n"),
+      ("Ruby, rpush", ["ruby", "-c"], "", ""),
+      ("Swift, APNSwift", ["swiftc", "-frontend", "-parse", "-"], "", ""),
+    ] as [(String, [String], String, String)])
+  func grammar(name: String, command: [String], before: String, after: String) throws {
+    let dev = try DevProcess()
+    defer { _ = try? dev.stop() }
+    let check = #"text=$1; shift; printf '%s\n' "$text" | "$@" >/dev/null 2>&1; echo $?"#
+    for (addition, isRight) in [("", true), (" ) ", false)] {
+      let text = try before + snippet(name, dev) + addition + after
+      let code = try Programs.run(
+        URL(filePath: "/bin/sh"), ["-c", check, "sh", text] + command)
+      #expect((code == "0\n") == isRight, "\(code)")
+    }
+  }
+
   @Test("On another machine, the snippets fetch the files that they use")
   func otherMachine() throws {
     let scratch = try Scratch()
