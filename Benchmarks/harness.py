@@ -144,8 +144,8 @@ def accepts(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def output_of(*arguments):
-    run = subprocess.run([str(a) for a in arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+def output_of(*arguments, given=""):
+    run = subprocess.run([str(a) for a in arguments], input=given, capture_output=True, text=True)
     check(run.returncode == 0, f"{' '.join(map(str, arguments))} failed:\n{run.stdout}{run.stderr}")
     return run.stdout
 

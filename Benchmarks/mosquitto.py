@@ -6,7 +6,7 @@ import secrets
 import signal
 import time
 
-from harness import LOAD_CPU, SERVER_CPU, Process, accepts, check, free_port, output_of
+from harness import LOAD_CPU, SERVER_CPU, Process, accepts, check, free_port, output_of, urgency
 
 TOOLS = ["mosquitto", "mosquitto_pub", "mosquitto_sub", "clang"]
 # As for h2load with Apus: connections of publishers, and unacknowledged messages on each.
@@ -52,11 +52,11 @@ user {getpass.getuser()}
         self.process.wait_until(lambda: accepts(self.port), "an open port", pause=pause)
         return self.process
 
-    def subscribe(self, count, first=0, name="subscribers", topic=None):
+    def subscribe(self, count, first=0, name="subscribers", topic=None, urgent=False):
         """The given number of clients, each subscribed to a separate topic, or all to the one with this number."""
         fleet = Process(
             [self.load, "subscribe", self.port, *self.client, count, first, *([] if topic is None else [topic])],
-            [LOAD_CPU], self.bench.scratch / f"{name}.log")
+            [LOAD_CPU], self.bench.scratch / f"{name}.log", urgent=urgent)
         fleet.wait_until(lambda: '"subscribed"' in fleet.log.read_text(), "all subscriptions", 600)
         return fleet
 
@@ -77,11 +77,11 @@ user {getpass.getuser()}
               f"mosquitto_sub did not get what the fleet published. {listener.tail()}")
         fleet.stop()
 
-    def publish(self, topics, messages, size, rate=0, publishers=PUBLISHERS):
+    def publish(self, topics, messages, size, rate=0, publishers=PUBLISHERS, urgent=False):
         """Publishes to all topics in turn. Returns when all messages are acknowledged to the publishers."""
         said = json.loads(output_of(
-            "taskset", "-c", LOAD_CPU, self.load, "publish", self.port, *self.client, topics, messages, size,
-            publishers, WINDOW, rate))
+            *(urgency() if urgent else []), "taskset", "-c", LOAD_CPU, self.load, "publish", self.port, *self.client,
+            topics, messages, size, publishers, WINDOW, rate))
         check(said["acknowledged"] == messages, f"not all messages were acknowledged: {said}")
         return said
 

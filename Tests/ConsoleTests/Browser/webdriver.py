@@ -75,7 +75,8 @@ class Browser:
     """Chromium, or only the part of it that shows pages (`SHELL`), which takes two thirds of the processor time. There,
     no page is hidden by another tab."""
 
-    SHELL = "chromium-headless-shell"
+    # Debian's command of that name is a script, and leaves the browser running when it is killed.
+    SHELL = "/usr/lib/chromium/chromium-headless-shell"
 
     def __init__(self, width=1280, height=800, dark=False, program="chromium"):
         driver, chromium = shutil.which("chromedriver"), shutil.which(program)

@@ -1,10 +1,12 @@
-"""Tests of starting chromedriver. Shell scripts replace it, to simulate a port in use."""
+"""Tests of starting chromedriver, which shell scripts replace to simulate a port in use, and of ending a browser."""
 
 import os
+import pathlib
 import tempfile
+import time
 import unittest
 
-from webdriver import WebDriverError, start_driver
+from webdriver import Browser, WebDriverError, start_driver
 
 IN_USE = """#!/bin/sh
 echo x >> "$0.starts"
@@ -55,6 +57,38 @@ class Starting(unittest.TestCase):
         with self.assertRaisesRegex(WebDriverError, "libnss3.so: cannot open.*exit code 127"):
             start_driver(program)
         self.assertEqual(self.starts(program), 1)
+
+
+def processes():
+    """The parent of each process."""
+    found = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name may contain spaces and brackets.
+            found[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            pass  # It has ended meanwhile.
+    return found
+
+
+def descendants(ancestor):
+    parents, family = processes(), {ancestor}
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    return family
+
+
+class Ending(unittest.TestCase):
+    def test_no_process_of_a_browser_is_left(self):
+        for program in ["chromium", Browser.SHELL]:
+            browser = Browser(program=program)
+            family = descendants(browser.process.pid)
+            self.assertGreater(len(family), 3, program)
+            browser.close()
+            deadline = time.monotonic() + 30
+            while (left := family & processes().keys()) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(left, set(), program)
 
 
 if __name__ == "__main__":
