@@ -224,7 +224,9 @@ def main():
 
     begin = time.monotonic()
     lock = threading.Lock()
-    with open(path, "w", errors="replace") as file, tempfile.TemporaryDirectory(prefix="apus-tests-") as folder:
+    # A program that ends last may still remove files of its own there.
+    temporary = tempfile.TemporaryDirectory(prefix="apus-tests-", ignore_cleanup_errors=True)
+    with open(path, "w", errors="replace") as file, temporary as folder:
         # The tests' database servers run as another user.
         os.chmod(folder, 0o711)
 
