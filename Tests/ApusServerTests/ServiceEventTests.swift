@@ -11,12 +11,16 @@ import Testing
 struct ServiceEventTests {
   private let receiver: WebhookReceiver
   private let service: TestService
+  private let named: TestDevice
 
   init() throws {
     receiver = try WebhookReceiver()
     let directory = try TestDirectory()
     try directory.data.add(
       Webhook(name: "one", url: receiver.url, events: .all, secrets: ["secret"]))
+    named = try directory.device()
+    let labels = try #require(DeviceLabels(name: DeviceName("Kitchen panel"), tags: []))
+    try LabelRegister(directory.data).change { [named] _ in [named.id: labels] }
     service = try TestService(directory)
     // The service reads the file on a thread of its own.
     let file = "\(directory.data.webhookFolder)/one.state"
@@ -33,11 +37,15 @@ struct ServiceEventTests {
   @Test("A device connects, gets a push, removes its app, and is retired")
   func device() throws {
     defer { service.stop() }
-    let device = try service.connect()
+    let device = try service.connect(named)
     let id = device.device.id.text
     let token = try device.token()
     try device.enable(TestDirectory.topic)
+    func isNamed(_ event: JSONValue?) -> Bool {
+      event?["device_name"]?.string == "Kitchen panel"
+    }
     let first = wait(.deviceFirstSeen)
+    #expect(isNamed(first.first) && isNamed(wait(.deviceConnected).first))
     #expect(first.count == 1)
     #expect(first[0]["device"]?.string == id)
     #expect(first[0]["environment"]?.string == "production")
@@ -53,21 +61,22 @@ struct ServiceEventTests {
     #expect(finished["apns_id"]?.string == "00000000-0000-4000-8000-000000000007")
     #expect(finished["state"]?.string == "Delivered to Device")
     #expect(finished["topic"]?.string == TestDirectory.topic)
-    #expect(finished["device"]?.string == id)
+    #expect(finished["device"]?.string == id && isNamed(finished))
 
     try device.filter([])
     try device.settle()
     let died = try #require(wait(.tokenDied).first)
     #expect(died["token"]?.string == token)
     #expect(died["topic"]?.string == TestDirectory.topic)
-    #expect(died["device"]?.string == id)
+    #expect(died["device"]?.string == id && isNamed(died))
 
     device.client.tls.reset()
-    let again = try service.connect(device.device)
+    let again = try service.connect(named)
     #expect(wait(.deviceConnected, count: 2).count == 2)
     again.client.tls.reset()
     try service.directory.data.retire(device.device.id, nowSeconds: TestDirectory.nowSeconds)
     #expect(wait(.deviceRetired).map { $0["device"]?.string } == [id])
+    #expect(isNamed(wait(.deviceRetired).first))
     #expect(wait(.deviceFirstSeen).count == 1)
   }
 

@@ -31,8 +31,9 @@ extension WorkerContext {
       var fields: [Log.Field] = [
         .text("apns_id", facts.id.text), .text("apns_unique_id", facts.uniqueID.text),
         .text("topic", topicText(facts.topic)), .text("environment", facts.environment.name),
-        .text("device", facts.device.text), .text("state", "\(event.state.label)"),
+        .text("state", "\(event.state.label)"),
       ]
+      fields += self.fields(of: facts.device)
       if !event.causeText.isEmpty { fields.append(.text("cause", event.causeText)) }
       events.report(.notificationFinished, milliseconds: wallMilliseconds, fields)
     }
@@ -46,7 +47,7 @@ extension WorkerContext {
         .text("environment", list.environment.name),
         .text("since", Log.timestamp(row.milliseconds)),
       ]
-      if let device = sealer.open(row.token)?.device { fields.append(.text("device", device.text)) }
+      if let device = sealer.open(row.token)?.device { fields += self.fields(of: device) }
       events.report(.tokenDied, milliseconds: wallMilliseconds, fields)
     }
   }
@@ -60,14 +61,13 @@ extension WorkerContext {
     guard events.wants(kind) else { return }
     events.report(
       kind, milliseconds: wallMilliseconds,
-      [.text("device", device.id.text), .text("environment", device.environment.name)])
+      fields(of: device.id) + [.text("environment", device.environment.name)])
   }
 
   func reportRetired(_ devices: some Sequence<DeviceID>) {
     guard events.wants(.deviceRetired) else { return }
     for device in devices {
-      events.report(
-        .deviceRetired, milliseconds: wallMilliseconds, [.text("device", device.text)])
+      events.report(.deviceRetired, milliseconds: wallMilliseconds, fields(of: device))
     }
   }
 
