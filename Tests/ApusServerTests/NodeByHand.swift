@@ -40,9 +40,14 @@ final class NodeByHand: @unchecked Sendable {
   /// How many links for clients have begun.
   var linkCount: Int { links.withLock { $0.count } }
 
-  /// Sends bytes on the last link.
+  /// Sends bytes on the last link, before what it answers to anything that comes later.
   func send(_ bytes: [UInt8]) {
-    loop.perform { [links] in links.withLock { $0.last }?.send(bytes) }
+    let sent = Monitor<Bool?>(nil)
+    loop.perform { [links] in
+      links.withLock { $0.last }?.send(bytes)
+      sent.notify { $0 = true }
+    }
+    _ = sent.take()
   }
 
   /// Cuts the last link off.
