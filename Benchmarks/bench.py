@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """All benchmarks as one table: each row compares Apus with a yardstick, in the same run on the same machine.
 
-    make bench                                    everything but `hours` (an hour and a half)
+    make bench                                    everything but `hours` (three quarters of an hour)
     make bench ROWS="idle ingest.stored"          some suites, some rows of a suite
     make bench ARGUMENTS="--json after.json"      the same as JSON, for compare.py
     make bench ARGUMENTS=--quick                  small sizes, to check that each row works; no meaningful figures

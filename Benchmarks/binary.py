@@ -364,7 +364,7 @@ def arguments(parser):
 
 
 SUITE = Suite(
-    "binary", __doc__, Binary, tools=["openssl", "clang", "taskset"], arguments=arguments,
+    "binary", __doc__, Binary, tools=["openssl", "clang", "taskset"], arguments=arguments, slices=3,
     rows={"admitted": "binary frames in, decided, discarded", "delivered": "to connected devices, acknowledged",
           "client": "the client library's binary interface", "flood": "good connections during a flood of bad ones"})
 

@@ -120,12 +120,12 @@ def arguments(parser):
     parser.size("--messages", 36_000, 3_000, "notifications of a slice of `link` and others")
     parser.size("--devices", 1000, 60, "devices of `link` and others")
     parser.size("--moving", 5000, 90, "devices of `join` and `drain`")
-    parser.size("--changes", 3, 1, "slices of `join` and `drain`")
+    parser.size("--changes", 2, 1, "slices of `join` and `drain`")
     parser.size("--seconds", 3, 2, "seconds for which the undisturbed provider sends")
 
 
 SUITE = Suite(
-    "cluster", __doc__, Cluster, measure=lambda bench: bench.measure(), arguments=arguments, slices=5,
+    "cluster", __doc__, Cluster, measure=lambda bench: bench.measure(), arguments=arguments, slices=3,
     tools=["clang", "h2load", "openssl", "taskset"], rows={
         "filled": "notifications stored in PostgreSQL while the tables grow", "stored": "the same, replaced",
         "local": "delivered at the node that serves of a cluster", "link": "delivered at an edge",

@@ -15,8 +15,6 @@ acknowledged.
 Rows:
   http2      1,000 devices, payloads of 256 bytes. Goal: 0.4 of mosquitto.
   flood      5,000 devices, 400 bytes
-  flood-many 51,000 devices, 400 bytes, in three processes of each kind: one holds 20,000 descriptors. The processes
-             have their slices one after the other, with all devices connected all the time.
   tag        One push of 400 bytes to a tag that 10,000 connected devices have, each with two tags besides. The
              yardstick is as many requests of a provider to the same service. `tag-accepted` is the time until the job
              is accepted, which is before it is sent. Goals: 1.2 of a request, 50 ms.
@@ -50,7 +48,6 @@ HOUR = 3600
 SENT_BYTES, ANSWER_BYTES = 400 + 122 + 22, 51 + 22
 # Notifications per device, fewer than its window.
 UNACKNOWLEDGED = 24
-PROCESSES = 3
 
 
 def payload_file(bench, size):
@@ -149,29 +146,25 @@ class Delivery(harness.Bench):
     def provision(self):
         pass
 
-    def compare(self, row, devices, size, processes=1, goal=None):
+    def compare(self, row, devices, size, goal=None):
         messages = self.options.messages
         say(f"\n{row}: {self.options.slices} slices of {messages:,} messages of {size} bytes to {devices:,} devices")
-        share = devices // processes
-        parts = [Part(self, f"{row}.{index}", share, size) for index in range(processes)]
-        brokers = [Broker(part, "mosquitto", size) for part in parts]
-        for one in parts + brokers:
-            one.start()
-            one.slice(max(messages // processes // 10, share))  # Warms caches up, not counted.
+        part = Part(self, row, devices, size)
+        broker = Broker(part, "mosquitto", size)
         costs = {"apus": [], "mosquitto": []}
+        for one in (part, broker):
+            one.start()
+            one.slice(max(messages // 10, devices))  # Warms caches up, not counted.
         for index in range(self.options.slices):
-            for name, contestants in [("apus", parts), ("mosquitto", brokers)]:
-                slices = [one.slice(messages // processes) for one in contestants]
-                costs[name].append(statistics.mean(slices))
+            for name, one in [("apus", part), ("mosquitto", broker)]:
+                costs[name].append(one.slice(messages))
                 say(f"  {index + 1:2} {name:10} {costs[name][-1]:7.2f} us")
-        taken = sum(part.stop() for part in parts)
-        for broker in brokers:
-            broker.stop()
+        taken = part.stop()
+        broker.stop()
         self.results.append(Row(
             f"delivery.{row}", "us CPU/message", costs["apus"], costs["mosquitto"], "mosquitto", goal,
-            note=f"{taken:,} of {sum(part.sent for part in parts):,} acknowledged", more={
-                "devices": devices, "payload_bytes": size, "processes": processes, "messages": messages,
-                "acknowledged": taken}))
+            note=f"{taken:,} of {part.sent:,} acknowledged",
+            more={"devices": devices, "payload_bytes": size, "messages": messages, "acknowledged": taken}))
 
     # Rows
 
@@ -180,9 +173,6 @@ class Delivery(harness.Bench):
 
     def flood(self):
         self.compare("flood", self.options.flooded, 400)
-
-    def flood_many(self):
-        self.compare("flood-many", self.options.many, 400, PROCESSES)
 
     def tag(self):
         devices = self.options.tagged
@@ -282,14 +272,13 @@ def arguments(parser):
     parser.size("--devices", 1000, 60, "devices of `http2` and `fan-out`")
     parser.size("--flooded", 5000, 200, "devices of `flood`")
     parser.size("--tagged", 10_000, 200, "devices of `tag`")
-    parser.size("--many", 51_000, 300, "devices of `flood-many`, in three processes")
 
 
 SUITE = Suite(
     "delivery", __doc__, Delivery, tools=["h2load", "openssl", "taskset", *mosquitto.TOOLS], arguments=arguments,
+    slices=3,
     rows={"http2": "HTTP/2 in, to one of 1,000 connected devices, acknowledged", "flood": "to 5,000 devices",
-          "flood-many": "to 51,000 devices in three processes", "tag": "one push to a tag of 10,000 devices",
-          "fan-out": "the cost of sending",
+          "tag": "one push to a tag of 10,000 devices", "fan-out": "the cost of sending",
           "round-trip": "the cost of sending and of acknowledgements"})
 
 if __name__ == "__main__":

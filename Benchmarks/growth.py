@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
-"""How cost and latency change with the number of devices, workers and processes.
+"""How cost and latency change with the number of devices and workers.
 
     make bench ROWS=growth                 all rows, and a curve
     Benchmarks/growth.py --rows devices    after `make release`
 
 At each point, connected devices get and acknowledge 400-byte notifications: from h2load at full speed, which gives the
-CPU time of all server processes per notification and the notifications per second, and from `apus-bench push` at a
+service's CPU time per notification and the notifications per second, and from `apus-bench push` at a
 constant 1,000 per second, which gives the latency from due time to receipt. Devices and providers are always on
 processor 1.
 
 Rows:
-  devices     1,000, 5,000, 10,000 and 19,000 devices in one process of one worker on processor 0
-  workers     one and two workers, 1,000 devices. With two workers the service may use both processors, which it shares
-              with the load: on a machine with two processors this shows the cost of a second worker, not its speedup.
-  processes   one, two and three processes of one worker each, all on processor 0, 1,000 devices each; their loads run
-              one after the other
+  devices     1,000, 5,000 and 10,000 devices, one worker on processor 0
+  workers     two workers, 1,000 devices. The service may then use both processors, which it shares with the load: on a
+              machine with two processors this shows the cost of a second worker, not its speedup.
 """
 
 import copy
@@ -33,7 +31,7 @@ BYTES = latency.BYTES
 
 
 class Service(latency.Paced):
-    """One process with its devices, in a separate folder."""
+    """A service with its devices, in a separate folder."""
 
     def __init__(self, bench, name, devices, workers=1, cpus=(SERVER_CPU,)):
         folder = bench.scratch / name
@@ -68,20 +66,16 @@ class Growth(harness.Bench):
     def provision(self):
         self.points = {}
 
-    def point(self, row, label, services):
-        """Measures some services as one."""
+    def point(self, row, label, service):
         options = self.options
         costs, rates, times = [], [], []
-        for service in services:
-            service.fast(max(options.messages // 10, service.options.devices))
+        service.fast(max(options.messages // 10, service.options.devices))
         for _ in range(options.slices):
-            fast = [service.fast(options.messages // len(services)) for service in services]
-            costs.append(sum(cost for cost, _ in fast) / len(fast))
-            rates.append(sum(rate for _, rate in fast) / len(fast))
-            paced = [service.timed(service.fleet, RATE, options.seconds)[0]["p99_us"] for service in services]
-            times.append(max(paced))
-        for service in services:
-            service.stop()
+            cost, rate = service.fast(options.messages)
+            costs.append(cost)
+            rates.append(rate)
+            times.append(service.timed(service.fleet, RATE, options.seconds)[0]["p99_us"])
+        service.stop()
         name = f"growth.{row}-{label}"
         self.results += [Row(name, "us CPU/message", costs, more={"per_second": rates}),
                          Row(f"{name}-latency", "us p99", times, note=f"at {RATE:,}/s")]
@@ -100,36 +94,25 @@ class Growth(harness.Bench):
     def devices(self):
         say("\ndevices in one process:")
         for count in self.options.sizes:
-            self.point("devices", str(count), [Service(self, f"devices.{count}", count)])
+            self.point("devices", str(count), Service(self, f"devices.{count}", count))
         self.curve("devices")
 
     def workers(self):
         say("\nworkers:")
-        for count, cpus in [(1, (SERVER_CPU,)), (2, (SERVER_CPU, LOAD_CPU))]:
-            self.point("workers", str(count), [Service(self, f"workers.{count}", self.options.devices, count, cpus)])
-        self.curve("workers")
-
-    def processes(self):
-        say("\nprocesses:")
-        for count in range(1, self.options.most_processes + 1):
-            self.point("processes", str(count), [
-                Service(self, f"processes.{count}.{index}", self.options.devices) for index in range(count)])
-        self.curve("processes")
+        self.point("workers", "2", Service(self, "workers.2", self.options.devices, 2, (SERVER_CPU, LOAD_CPU)))
 
 
 def arguments(parser):
-    parser.size("--sizes", [1000, 5000, 10_000, 19_000], [50, 100], "numbers of devices", nargs="+")
-    parser.size("--devices", 1000, 50, "devices of `workers`, and of each of `processes`")
-    parser.size("--most-processes", 3, 2, "processes")
+    parser.size("--sizes", [1000, 5000, 10_000], [50, 100], "numbers of devices", nargs="+")
+    parser.size("--devices", 1000, 50, "devices of `workers`")
     parser.size("--messages", 100_000, 4000, "notifications of a slice")
-    parser.size("--seconds", 5, 1, "seconds of the steady part of a slice")
+    parser.size("--seconds", 3, 1, "seconds of the steady part of a slice")
     parser.set_defaults(requests=0)
 
 
 SUITE = Suite(
     "growth", __doc__, Growth, tools=["h2load", "openssl", "taskset"], arguments=arguments, slices=3,
-    rows={"devices": "cost and latency by number of devices", "workers": "by number of workers",
-    "processes": "by number of processes"})
+    rows={"devices": "cost and latency by number of devices", "workers": "with two workers"})
 
 if __name__ == "__main__":
     SUITE.main()

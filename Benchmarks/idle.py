@@ -2,7 +2,7 @@
 """Memory of a connected, idle device, with mosquitto as the yardstick on the same machine.
 
     make bench ROWS=idle                           all rows
-    Benchmarks/idle.py --sizes 1000 19000          two sizes, after `make release`
+    Benchmarks/idle.py --sizes 5000 10000          other sizes, after `make release`
 
 Each device has a client certificate (TLS 1.3). The figure is the server's memory with the given number plus 200
 devices, minus its memory with 200, divided by the number: memory allocated once, or released after the start, cancels
@@ -17,11 +17,9 @@ connections.
           Buffers of idle sockets are empty; /proc/net/sockstat, which shows this, is exact to a few megabytes only, so
           it is in the JSON but not in the sum.
 
-Rows, for each size (1,000, 5,000, 10,000 and 19,000 devices: a process holds 20,000 descriptors here):
+Rows, for each size (10,000 devices; a process holds 20,000 descriptors here):
   user    Goal: 0.05 of mosquitto with require_certificate, and for the largest size under 1,024 bytes.
   all     user and kernel. Goal: 0.25 of mosquitto.
-  processes    several services in parallel, 6,000 devices each, to see whether the figure per device changes. A million
-               devices need 53 processes, or one with enough descriptors: each note has the memory for a million.
 """
 
 import collections
@@ -104,13 +102,12 @@ def page_table_bytes(process):
 
 
 class Reading:
-    """The current memory of several server processes together."""
+    """The current memory of a server."""
 
-    def __init__(self, servers):
-        for server in servers:
-            server.settled_cpu_seconds()
-        self.user = sum(map(user_bytes, servers))
-        self.tables = sum(map(page_table_bytes, servers))
+    def __init__(self, server):
+        server.settled_cpu_seconds()
+        self.user = user_bytes(server)
+        self.tables = page_table_bytes(server)
         self.slabs = settled_slabs()
 
     def since(self, before, connections):
@@ -144,67 +141,50 @@ class Idle(harness.Bench):
             say(f"  one end of a plain connection: {describe(self.controls[connections])}")
         return self.controls[connections]
 
-    def measure(self, servers, fleets, devices):
-        """`fleets` connects devices to each server. Returns a device's cost: user, kernel, and kernel by cache."""
-        few = fleets(FEW)
-        before = self.reading(servers)
-        for fleet in few:
-            fleet.stop()
-        running = fleets(FEW + devices)
-        connections = devices * len(servers)
-        user, both, tables = self.reading(servers).since(before, connections)
-        for fleet in running:
-            fleet.stop()
-        own = self.control(connections)
+    def measure(self, server, fleet, devices):
+        """`fleet` connects so many devices. Returns a device's cost: user, kernel, and kernel by cache."""
+        few = fleet(FEW)
+        before = self.reading(server)
+        few.stop()
+        running = fleet(FEW + devices)
+        user, both, tables = self.reading(server).since(before, devices)
+        running.stop()
+        own = self.control(devices)
         # The sockets of both ends are counted, which shows that no other sockets changed meanwhile.
         kernel = {name: both[name] - own[name] for name in both}
         kernel["page tables"] = tables
         say(f"  user {user:,.0f} bytes; kernel {describe(kernel)}")
         return user, total(kernel) if both else None, kernel
 
-    def reading(self, servers):
+    def reading(self, server):
         time.sleep(self.options.settle)
-        return Reading(servers)
+        return Reading(server)
 
-    def apus_parts(self, count, devices):
-        """Services in separate folders, each with a share of the devices."""
-        parts = []
-        for index in range(count):
-            folder = self.scratch / f"{devices}.{count}.{index}"
-            folder.mkdir()
-            options = copy.copy(self.options)
-            options.devices = devices
-            part = harness.Bench(options, folder)
-            part.provision()
-            parts.append(part)
-        return parts
+    def service(self, devices):
+        """A service in a folder of its own, and what a device costs it."""
+        folder = self.scratch / str(devices)
+        folder.mkdir()
+        service = harness.Bench(copy.copy(self.options), folder)
+        service.provision()
 
-    def services(self, count, devices):
-        parts = self.apus_parts(count, devices)
+        def fleet(size, *extra):
+            service.options.devices = size
+            return service.start_fleet(*extra)
 
-        def fleets(size, *extra):
-            for part in parts:
-                part.options.devices = size
-            return [part.start_fleet(*extra) for part in parts]
-
-        # The default number of workers, so that their own memory is included.
-        servers = [part.serve(workers=1) for part in parts]
-        fleets(FEW + devices, "--exit-after-registration")
-        for server in servers:
-            server.stop()
-        servers = [part.serve(workers=1) for part in parts]
-        figures = self.measure(servers, fleets, devices)
-        for server in servers:
-            server.stop()
-        return parts[0], figures
+        server = service.serve()
+        fleet(FEW + devices, "--exit-after-registration")
+        server.stop()
+        server = service.serve()
+        figures = self.measure(server, fleet, devices)
+        server.stop()
+        return service, figures
 
     def size(self, devices):
         say(f"\nidle, {devices:,} devices")
-        part, (user, kernel, detail) = self.services(1, devices)
-        broker = Mosquitto(part)
+        service, (user, kernel, detail) = self.service(devices)
+        broker = Mosquitto(service)
         server = broker.start()
-        other_user, other_kernel, other_detail = self.measure(
-            [server], lambda size: [broker.subscribe(size)], devices)
+        other_user, other_kernel, other_detail = self.measure(server, broker.subscribe, devices)
         server.stop()
         more = {"devices": devices, "kernel_bytes": kernel and round(kernel),
                 "kernel": {name: round(value) for name, value in detail.items()},
@@ -223,15 +203,6 @@ class Idle(harness.Bench):
         for devices in self.options.sizes:
             self.size(devices)
 
-    def processes(self):
-        count, devices = self.options.services, self.options.each
-        say(f"\nprocesses: {count} services, {devices:,} devices each")
-        _, (user, kernel, detail) = self.services(count, devices)
-        self.results.append(Row(
-            f"idle.processes-{count}x{devices}", "bytes/device", user + (kernel or 0),
-            note=f"user {user:,.0f}; a million: {(user + (kernel or 0)) * 1e6 / 2**30:.1f} GiB",
-            more={"kernel": {name: round(value) for name, value in detail.items()}}))
-
 
 def listens(port):
     """Does not connect: a control must count only its own connections."""
@@ -249,15 +220,13 @@ def describe(kernel):
 
 
 def arguments(parser):
-    parser.size("--sizes", [1000, 5000, 10_000, 19_000], [300, 600], "devices", nargs="+")
+    parser.size("--sizes", [10_000], [300, 600], "devices", nargs="+")
     parser.size("--settle", 25, 2, "seconds of silence before memory is read")
-    parser.size("--services", 3, 2, "services of `processes`")
-    parser.size("--each", 6000, 200, "devices of each")
 
 
 SUITE = Suite(
     "idle", __doc__, Idle, tools=["openssl", *mosquitto.TOOLS], arguments=arguments,
-    rows={"sizes": "memory of an idle device, by number of devices", "processes": "in several services"})
+    rows={"sizes": "memory of an idle device, by number of devices"})
 
 if __name__ == "__main__":
     SUITE.main()

@@ -126,7 +126,7 @@ def arguments(parser):
 
 
 SUITE = Suite("latency", __doc__, Latency, tools=["openssl", "taskset", *mosquitto.TOOLS], arguments=arguments,
-              rows={"half": "from provider to device, at half of the highest rate"})
+              slices=7, rows={"half": "from provider to device, at half of the highest rate"})
 
 if __name__ == "__main__":
     SUITE.main()

@@ -292,7 +292,7 @@ def arguments(parser):
 
 
 SUITE = Suite(
-    "relay", __doc__, Relay, tools=["h2load", "nghttpd", "openssl", "clang", "taskset"], arguments=arguments, slices=5,
+    "relay", __doc__, Relay, tools=["h2load", "nghttpd", "openssl", "clang", "taskset"], arguments=arguments, slices=3,
     rows={"cost": "binary in, stored, HTTP/2 out; compared with its parts", "far": "with a long round trip to upstream",
           "delay": "from a frame's last byte to upstream"})
 

@@ -25,6 +25,12 @@ CURVE = ["<!-- what growth costs, drawn by report.py -->", "<!-- end of it -->"]
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "Documentation/performance.md"
 
 
+def spread(row, of, divisor=1):
+    """The least and the greatest of the slices; empty if there is one slice."""
+    low, high = row["spread"].get(of, [None, None])
+    return f" ({figure(low / divisor)} to {figure(high / divisor)})" if row["slices"] > 1 and low is not None else ""
+
+
 def filled(cells, rows):
     """The cells of a line with the figures of its row; unchanged if the row was not measured."""
     row = rows.get(cells[0].strip("`"))
@@ -33,8 +39,12 @@ def filled(cells, rows):
     value = f"{figure(row['apus'])} {row['unit']}"
     if row["row"].startswith("growth."):
         late = rows.get(row["row"] + "-latency")
-        return [*cells[:2], value, f"{figure(late['apus'] / 1000)} ms" if late else ""]
-    ratio = f"{figure(row['ratio'])} x" if row["ratio"] is not None else ""
+        return [*cells[:2], value + spread(row, "apus"),
+                f"{figure(late['apus'] / 1000)} ms{spread(late, 'apus', 1000)}" if late else ""]
+    if row["ratio"] is None:
+        value, ratio = value + spread(row, "apus"), ""
+    else:
+        ratio = f"{figure(row['ratio'])} x{spread(row, 'ratio')}"
     if row["met"] is False:
         value, ratio = (value, f"{ratio}, missed") if row["goal_for"] == "ratio" else (f"{value}, missed", ratio)
     yardstick = f"{figure(row['yardstick'])}" if row["yardstick"] is not None else ""
@@ -63,11 +73,11 @@ def drawn(lines, rows):
 
 
 def measured(facts, rows):
-    """The sentence about the machine and the number of slices."""
+    """The sentence about the day, the machine and the number of slices."""
     most = max(row["slices"] for row in rows.values())
     return textwrap.fill(
-        f"Measured: {facts['machine']}, {facts['processors']} processors, {facts['memory_gib']} GiB, kernel "
-        f"{facts['kernel']}, Swift {facts['swift']}, mosquitto {facts['packages'].get('mosquitto', '?')}; medians of "
+        f"Measured: {facts['day']}, {facts['machine']}, {facts['processors']} processors, {facts['memory_gib']} GiB, "
+        f"kernel {facts['kernel']}, Swift {facts['swift']}, mosquitto {facts['packages'].get('mosquitto', '?')}; medians of "
         f"up to {most} slices.", 120)
 
 

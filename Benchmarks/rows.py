@@ -126,7 +126,7 @@ def verdict(rows):
     return f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}; goals missed: {', '.join(missed) or 'none'}"
 
 
-USUAL_SLICES = 7
+USUAL_SLICES = 5
 
 
 class Arguments(argparse.ArgumentParser):

@@ -54,6 +54,7 @@ def arguments(parser):
 
 
 SUITE = Suite("start-up", __doc__, StartUp, tools=["openssl", *mosquitto.TOOLS], arguments=arguments,
+              slices=15,
               rows={"empty": "from the start to open listeners", "known": "with 100,000 devices in the store"})
 
 if __name__ == "__main__":

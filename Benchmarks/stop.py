@@ -4,15 +4,16 @@
     make bench ROWS=stop                           all rows, as a table
     Benchmarks/stop.py --devices 5000              after `make release`
 
-The devices of `apus-bench fleet` are connected and idle when the service gets SIGTERM, and the time until it ends is
-measured. Then it starts again, and `apus-bench push` sends 200 notifications per second until all devices have
-reconnected, each at the time that the service gave it. Responses are timed from the requests' due times. The service
-runs on processor 0 with one worker; devices and provider share processor 1.
+The devices of `apus-bench fleet` are connected when the service gets SIGTERM, and the time until it ends is measured.
+Those of `crowd` are dormant then. After that the service starts again, and `apus-bench push` sends 200 notifications
+per second until all devices have reconnected, each at the time that the service gave it. Responses are timed from the
+requests' due times. The service runs on processor 0 with one worker; devices and provider share processor 1.
 
 Rows:
   none, few, crowd  seconds from SIGTERM to the end, with no device, with five, and with --devices. Goal: 2 s.
   request           p99 of the responses to the provider while the devices of `crowd` reconnect, compared with
-  undisturbed return            seconds from open listeners until all devices have reconnected
+                    undisturbed ones
+  return            seconds from open listeners until all devices of `crowd` have reconnected
 """
 
 import signal
@@ -47,18 +48,25 @@ class Stop(storm.Storm):
             figures.append(self.stopped())
         self.results.append(Row("stop.none", "s", figures, goal=GOAL_SECONDS))
 
-    def measure_few(self):
-        self.measure_with(FEW, "few")
-
-    def measure_crowd(self):
-        self.measure_with(self.options.devices, "crowd")
-
-    def measure_with(self, devices, name):
-        self.options.devices, crowd = devices, self.options.devices
+    def connect(self):
         self.status_file.unlink(missing_ok=True)
         self.start()
         self.fleet = self.start_fleet("--status", self.status_file)
         self.until_connected()
+
+    def measure_few(self):
+        self.options.devices, crowd = FEW, self.options.devices
+        figures = []
+        for _ in range(self.options.slices):
+            self.connect()
+            figures.append(self.stopped())
+            self.fleet.stop()
+        self.options.devices = crowd
+        self.results.append(Row("stop.few", "s", figures, goal=GOAL_SECONDS, note=f"{FEW} devices"))
+
+    def measure_crowd(self):
+        devices = self.options.devices
+        self.connect()
         stops, returns, requests, quiet = [], [], [], []
         for index in range(self.options.slices):
             undisturbed = self.provider(self.options.seconds)
@@ -79,11 +87,8 @@ class Stop(storm.Storm):
                 f"answers p99 {requests[-1]:.1f} ms ({quiet[-1]:.1f})")
         self.fleet.stop()
         self.server.stop()
-        self.options.devices = crowd
-        self.results.append(Row(f"stop.{name}", "s", stops, goal=GOAL_SECONDS, note=f"{devices:,} devices"))
-        if name == "crowd":
-            self.results += [Row("stop.request", "ms p99", requests, quiet, "undisturbed"),
-                             Row("stop.return", "s", returns)]
+        self.results += [Row("stop.crowd", "s", stops, goal=GOAL_SECONDS, note=f"{devices:,} devices"),
+                         Row("stop.request", "ms p99", requests, quiet, "undisturbed"), Row("stop.return", "s", returns)]
 
 
 def arguments(parser):
@@ -92,7 +97,7 @@ def arguments(parser):
     parser.size("--seconds", 5, 2, "seconds for which the undisturbed provider sends")
 
 
-SUITE = Suite("stop", __doc__, Stop, tools=["openssl", "taskset"], arguments=arguments, slices=5,
+SUITE = Suite("stop", __doc__, Stop, tools=["openssl", "taskset"], arguments=arguments, slices=3,
               measure=lambda bench: [getattr(bench, f"measure_{row}")() for row in bench.options.rows],
               rows={"none": "a shutdown without devices", "few": "with five", "crowd": "with many, which reconnect"})
 

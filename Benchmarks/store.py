@@ -260,7 +260,7 @@ def arguments(parser):
 
 
 SUITE = Suite(
-    "store", __doc__, Store, tools=["clang", "taskset"], arguments=arguments,
+    "store", __doc__, Store, tools=["clang", "taskset"], arguments=arguments, slices=3,
     measure=lambda bench: [bench.measure(stored) for stored in bench.options.stored],
     rows={"all": "filling and replacing, confirmations, memory, start-up and fetching, with a million stored"})
 

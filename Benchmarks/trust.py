@@ -168,12 +168,12 @@ class Trust(harness.Bench):
 
 
 def arguments(parser):
-    parser.size("--handshakes", 4000, 300, "handshakes of a slice")
+    parser.size("--handshakes", 1000, 300, "handshakes of a slice")
     parser.size("--seconds", 1, 1, "seconds for each kind of token and slice")
 
 
 SUITE = Suite(
-    "trust", __doc__, Trust, tools=["openssl", "clang", "taskset"], arguments=arguments,
+    "trust", __doc__, Trust, tools=["openssl", "clang", "taskset"], arguments=arguments, slices=3,
     rows={"full": "handshakes with new devices", "known": "with devices that connected before",
     "resumed": "with session tickets", "revoked": "with a long revocation list",
           "tokens": "device tokens and provider tokens"})

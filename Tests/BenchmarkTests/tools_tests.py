@@ -82,8 +82,8 @@ class Suites(unittest.TestCase):
         self.assertEqual(
             {name: list(suite.rows) for name, suite in known.items() if name not in bench.LONG}, everything)
         self.assertEqual(bench.chosen(known, ["hours"]), {"hours": ["memory"]})
-        self.assertEqual(bench.chosen(known, ["idle", "ingest.stored"]), {
-            "ingest": ["stored"], "idle": ["sizes", "processes"]})
+        self.assertEqual(bench.chosen(known, ["trust", "ingest.stored"]), {
+            "ingest": ["stored"], "trust": ["full", "known", "resumed", "revoked", "tokens"]})
         self.assertEqual(bench.chosen(known, ["flood", "fan-out"]), {
             "binary": ["flood"], "delivery": ["flood", "fan-out"]})
 
@@ -207,7 +207,8 @@ class Comparisons(unittest.TestCase):
 
 
 class Reports(unittest.TestCase):
-    FACTS = {"machine": "A", "processors": 2, "memory_gib": 4, "kernel": "6", "swift": "6.3", "packages": {}}
+    FACTS = {"day": "2026-12-24", "machine": "A", "processors": 2, "memory_gib": 4, "kernel": "6", "swift": "6.3",
+             "packages": {}}
 
     def page(self, *measured):
         text = ("| `a.one` | what | other | at most 1 x | not measured yet | | |\n"
@@ -220,11 +221,16 @@ class Reports(unittest.TestCase):
         lines = self.page(Row("a.one", "us", [30.0], [100.0], "other", goal=0.2))
         self.assertEqual(lines[0], "| `a.one` | what | other | at most 1 x | 30 us | 100 | 0.30 x, missed |")
         self.assertEqual(lines[1], "| `b.two` | what | | | not measured yet | | |")
-        self.assertTrue(lines[3].startswith("Measured: A, 2 processors"), lines[3])
+        self.assertTrue(lines[3].startswith("Measured: 2026-12-24, A, 2 processors"), lines[3])
         rest = lines.index("| no row | x |")
         self.assertTrue(lines[rest - 1].endswith("medians of up to 1 slices."), lines[rest - 1])
         # Without its rows the curve stays, too.
         self.assertEqual(lines[rest + 1:], [report.CURVE[0], "old", report.CURVE[1], "the end"])
+
+    def test_several_slices_have_a_spread(self):
+        lines = self.page(Row("a.one", "us", [10, 20, 60], [100, 100, 100], "other"), Row("b.two", "us", [1, 3]))
+        self.assertEqual(lines[0], "| `a.one` | what | other | at most 1 x | 20 us | 100 | 0.20 x (0.10 to 0.60) |")
+        self.assertEqual(lines[1], "| `b.two` | what | | | 2 us (1 to 3) | | |")
 
     def test_the_curve_of_growth_is_drawn_in_the_order_of_its_numbers(self):
         rows = [Row("growth.devices-10000", "us CPU", [21.0]), Row("growth.devices-2000", "us CPU", [19.5]),
