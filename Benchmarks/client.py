@@ -175,8 +175,8 @@ def arguments(parser):
 
 
 SUITE = Suite(
-    "client", __doc__, Client, tools=["h2load", "nghttpd", "openssl", "clang", "taskset"], arguments=arguments, slices=3,
-    rows={"bulk": "all in one bulk send", "single": "each with a separate await; compared with aioapns",
+    "client", __doc__, Client, tools=["h2load", "nghttpd", "openssl", "clang", "taskset"], arguments=arguments,
+    slices=3, rows={"bulk": "all in one bulk send", "single": "each with a separate await; compared with aioapns",
     "memory": "memory of a bulk send", "far": "with a long round trip"})
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """CPU per notification that reaches a connected device, with mosquitto as the yardstick in the same run.
 
     make bench ROWS=delivery                       all rows
-    Benchmarks/delivery.py --rows http2 flood      some of them, after `make release`
+    Benchmarks/delivery.py --rows http2 tag        some of them, after `make release`
 
 Both services hold the same number of connections with client certificates (TLS 1.3, AES-128-GCM), one per device, and
 deliver each message to one of them in turn, which acknowledges it. Apus gets its notifications from h2load
@@ -14,7 +14,6 @@ acknowledged.
 
 Rows:
   http2      1,000 devices, payloads of 256 bytes. Goal: 0.4 of mosquitto.
-  flood      5,000 devices, 400 bytes
   tag        One push of 400 bytes to a tag that 10,000 connected devices have, each with two tags besides. The
              yardstick is as many requests of a provider to the same service. `tag-accepted` is the time until the job
              is accepted, which is before it is sent. Goals: 1.2 of a request, 50 ms.
@@ -23,7 +22,6 @@ Rows:
              device is offline. The difference is a frame, a TLS record and a system call. Because a device gets at most
              32 notifications without an acknowledgement, each slice has a new service and sends 24 per device. The
              yardstick is fan_out.c: send() of as many bytes on as many plain connections. Goal: 1.2.
-  round-trip the same with devices that acknowledge, and a response of as many bytes from each plain connection
 """
 
 import copy
@@ -43,9 +41,9 @@ from mosquitto import Mosquitto
 from rows import Row, Suite
 
 GOAL, FAN_OUT_GOAL, TAG_GOAL, ACCEPTED_GOAL = 0.4, 1.2, 1.2, 50
-HOUR = 3600
-# Bytes on the wire of a notification of 400 bytes and of an acknowledgement, each with frame, record and tag.
-SENT_BYTES, ANSWER_BYTES = 400 + 122 + 22, 51 + 22
+HOUR, BYTES = 3600, 256
+# Bytes on the wire of a notification of 400 bytes, with frame, record and tag.
+SENT_BYTES = 400 + 122 + 22
 # Notifications per device, fewer than its window.
 UNACKNOWLEDGED = 24
 
@@ -70,11 +68,9 @@ class Part:
         payload_file(self.bench, size)
         self.devices, self.sent = devices, 0
 
-    def start(self, connected=True):
+    def start(self):
         self.server = self.bench.start_apus()
-        self.fleet = self.bench.start_fleet(*([] if connected else ["--exit-after-registration"]))
-        if not connected:
-            self.fleet.stop()
+        self.fleet = self.bench.start_fleet()
 
     def slice(self, messages, expiration_seconds=HOUR):
         """CPU microseconds per notification."""
@@ -146,11 +142,13 @@ class Delivery(harness.Bench):
     def provision(self):
         pass
 
-    def compare(self, row, devices, size, goal=None):
-        messages = self.options.messages
-        say(f"\n{row}: {self.options.slices} slices of {messages:,} messages of {size} bytes to {devices:,} devices")
-        part = Part(self, row, devices, size)
-        broker = Broker(part, "mosquitto", size)
+    # Rows
+
+    def http2(self):
+        messages, devices = self.options.messages, self.options.devices
+        say(f"\nhttp2: {self.options.slices} slices of {messages:,} messages of {BYTES} bytes to {devices:,} devices")
+        part = Part(self, "http2", devices, BYTES)
+        broker = Broker(part, "mosquitto", BYTES)
         costs = {"apus": [], "mosquitto": []}
         for one in (part, broker):
             one.start()
@@ -162,17 +160,9 @@ class Delivery(harness.Bench):
         taken = part.stop()
         broker.stop()
         self.results.append(Row(
-            f"delivery.{row}", "us CPU/message", costs["apus"], costs["mosquitto"], "mosquitto", goal,
+            "delivery.http2", "us CPU/message", costs["apus"], costs["mosquitto"], "mosquitto", GOAL,
             note=f"{taken:,} of {part.sent:,} acknowledged",
-            more={"devices": devices, "payload_bytes": size, "messages": messages, "acknowledged": taken}))
-
-    # Rows
-
-    def http2(self):
-        self.compare("http2", self.options.devices, 256, goal=GOAL)
-
-    def flood(self):
-        self.compare("flood", self.options.flooded, 400)
+            more={"devices": devices, "payload_bytes": BYTES, "messages": messages, "acknowledged": taken}))
 
     def tag(self):
         devices = self.options.tagged
@@ -217,69 +207,47 @@ class Delivery(harness.Bench):
             more={"devices": devices, "acknowledged": taken, "per_second": rates}))
         self.results.append(Row("delivery.tag-accepted", "ms", accepted, goal=ACCEPTED_GOAL))
 
-    def plain(self, devices, messages, answer_bytes):
+    def plain(self, devices):
         """CPU microseconds per message of plain connections."""
         program = self.scratch / "fan_out"
         if not program.exists():
             self.compile("fan_out.c", "fan_out")
-        said = json.loads(output_of(program, devices, max(messages // devices, 1), SENT_BYTES, answer_bytes,
-                                    SERVER_CPU, LOAD_CPU))
+        said = json.loads(output_of(program, devices, UNACKNOWLEDGED, SENT_BYTES, 0, SERVER_CPU, LOAD_CPU))
         return said["nanoseconds_each"] / 1000
 
-    def difference(self, row, measure, answer_bytes, goal=None):
-        """`measure` returns a slice's costs with offline and with connected devices, and the number of messages."""
-        costs, plain, devices = [], [], self.options.devices
-        say(f"\n{row}: {self.options.slices} slices, {devices:,} devices")
-        for index in range(self.options.slices):
-            without, with_it, messages = measure(index)
-            costs.append(with_it - without)
-            plain.append(self.plain(devices, messages, answer_bytes))
-            say(f"  {index + 1:2} discarded {without:6.2f} us, sent {with_it:6.2f} us; plain {plain[-1]:6.2f} us")
-        self.results.append(Row(f"delivery.{row}", "us CPU/message", costs, plain,
-                                "send and recv" if answer_bytes else "send", goal))
-
     def fan_out(self):
-        devices = self.options.devices
-        messages = devices * UNACKNOWLEDGED
+        costs, plain, devices = [], [], self.options.devices
+        say(f"\nfan-out: {self.options.slices} slices, {devices:,} devices")
 
-        def measure(index):
-            parts = [Part(self, f"fan-out.{kind}.{index}", devices, 400) for kind in ("away", "silent")]
-            costs = []
-            for part, extra in zip(parts, [["--exit-after-registration"], ["--misbehave", "slow-reader"]]):
-                part.server, part.fleet = part.bench.start_apus(), part.bench.start_fleet(*extra)
-                part.slice(devices, 0)
-                costs.append(part.slice(messages, 0))
-                part.fleet.stop()
-                part.server.stop()
-            return *costs, messages
+        def measure(name, *extra):
+            part = Part(self, name, devices, 400)
+            part.server, part.fleet = part.bench.start_apus(), part.bench.start_fleet(*extra)
+            part.slice(devices, 0)
+            cost = part.slice(devices * UNACKNOWLEDGED, 0)
+            part.fleet.stop()
+            part.server.stop()
+            return cost
 
-        self.difference("fan-out", measure, 0, FAN_OUT_GOAL)
-
-    def round_trip(self):
-        devices, messages = self.options.devices, self.options.messages
-        away, connected = Part(self, "away", devices, 400), Part(self, "connected", devices, 400)
-        for part in (away, connected):
-            part.start(part is connected)
-            part.slice(max(messages // 10, devices), 0)
-        self.difference("round-trip", lambda _: (away.slice(messages, 0), connected.slice(messages, 0), messages),
-                        ANSWER_BYTES)
-        connected.stop()
-        away.server.stop()
+        for index in range(self.options.slices):
+            without = measure(f"away.{index}", "--exit-after-registration")
+            with_it = measure(f"silent.{index}", "--misbehave", "slow-reader")
+            costs.append(with_it - without)
+            plain.append(self.plain(devices))
+            say(f"  {index + 1:2} discarded {without:6.2f} us, sent {with_it:6.2f} us; plain {plain[-1]:6.2f} us")
+        self.results.append(Row("delivery.fan-out", "us CPU/message", costs, plain, "send", FAN_OUT_GOAL))
 
 
 def arguments(parser):
     parser.size("--messages", 100_000, 4_000, "messages of a slice")
     parser.size("--devices", 1000, 60, "devices of `http2` and `fan-out`")
-    parser.size("--flooded", 5000, 200, "devices of `flood`")
     parser.size("--tagged", 10_000, 200, "devices of `tag`")
 
 
 SUITE = Suite(
     "delivery", __doc__, Delivery, tools=["h2load", "openssl", "taskset", *mosquitto.TOOLS], arguments=arguments,
     slices=3,
-    rows={"http2": "HTTP/2 in, to one of 1,000 connected devices, acknowledged", "flood": "to 5,000 devices",
-          "tag": "one push to a tag of 10,000 devices", "fan-out": "the cost of sending",
-          "round-trip": "the cost of sending and of acknowledgements"})
+    rows={"http2": "HTTP/2 in, to one of 1,000 connected devices, acknowledged",
+          "tag": "one push to a tag of 10,000 devices", "fan-out": "the cost of sending"})
 
 if __name__ == "__main__":
     SUITE.main()

@@ -274,7 +274,8 @@ def machine():
          "nghttp2-server", "mosquitto"], capture_output=True, text=True).stdout.split()
     git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     return {
-        "day": time.strftime("%Y-%m-%d"), "machine": cpu[1] if cpu else platform.machine(), "processors": os.cpu_count(),
+        "day": time.strftime("%Y-%m-%d"),
+        "machine": cpu[1] if cpu else platform.machine(), "processors": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "kernel": platform.release(),
         "stays_awake": os.access(WAKEFULNESS, os.W_OK),

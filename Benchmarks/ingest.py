@@ -132,6 +132,7 @@ def arguments(parser):
 
 SUITE = Suite(
     "ingest", __doc__, Ingest, tools=["h2load", "nghttpd", "openssl", "taskset"], arguments=arguments,
+    slices=3,
     measure=lambda bench: [bench.measure(name) for name in bench.options.rows],
     rows={"not-stored": "HTTP/2 in, decided, discarded", "stored": "HTTP/2 in, durable before the response",
           "delivered": "HTTP/2 in, delivered to connected devices, acknowledged"})

@@ -77,8 +77,8 @@ def measured(facts, rows):
     most = max(row["slices"] for row in rows.values())
     return textwrap.fill(
         f"Measured: {facts['day']}, {facts['machine']}, {facts['processors']} processors, {facts['memory_gib']} GiB, "
-        f"kernel {facts['kernel']}, Swift {facts['swift']}, mosquitto {facts['packages'].get('mosquitto', '?')}; medians of "
-        f"up to {most} slices.", 120)
+        f"kernel {facts['kernel']}, Swift {facts['swift']}, mosquitto {facts['packages'].get('mosquitto', '?')}; "
+        f"medians of up to {most} slices.", 120)
 
 
 def page(text, runs):

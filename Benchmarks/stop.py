@@ -88,7 +88,8 @@ class Stop(storm.Storm):
         self.fleet.stop()
         self.server.stop()
         self.results += [Row("stop.crowd", "s", stops, goal=GOAL_SECONDS, note=f"{devices:,} devices"),
-                         Row("stop.request", "ms p99", requests, quiet, "undisturbed"), Row("stop.return", "s", returns)]
+                         Row("stop.request", "ms p99", requests, quiet, "undisturbed"),
+                         Row("stop.return", "s", returns)]
 
 
 def arguments(parser):

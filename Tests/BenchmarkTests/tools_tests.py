@@ -84,8 +84,8 @@ class Suites(unittest.TestCase):
         self.assertEqual(bench.chosen(known, ["hours"]), {"hours": ["memory"]})
         self.assertEqual(bench.chosen(known, ["trust", "ingest.stored"]), {
             "ingest": ["stored"], "trust": ["full", "known", "resumed", "revoked", "tokens"]})
-        self.assertEqual(bench.chosen(known, ["flood", "fan-out"]), {
-            "binary": ["flood"], "delivery": ["flood", "fan-out"]})
+        self.assertEqual(bench.chosen(known, ["stored", "fan-out"]), {
+            "ingest": ["stored"], "delivery": ["fan-out"], "cluster": ["stored"]})
 
     def test_unknown_names_are_reported(self):
         known = bench.suites()

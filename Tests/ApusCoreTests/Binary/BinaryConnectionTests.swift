@@ -108,7 +108,8 @@ struct BinaryConnectionTests {
     peer.receive((0..<1000).flatMap { Frames.framed(UInt8($0 % 256)) })
     #expect(peer.submitted == Array(0..<1000))
     for index in (0..<1000).reversed() { peer.accept(index) }
-    #expect(peer.effects() == (0..<1000).map { "0800000000" + Self.hex(UInt8($0 % 256)) })
+    let answers = (0..<1000).map { number in "0800000000" + Self.hex(UInt8(number % 256)) }
+    #expect(peer.effects() == answers)
   }
 
   private static func hex(_ byte: UInt8) -> String {

@@ -312,6 +312,7 @@ struct AuditReaderTests {
     // Half a line: it is just being written, or the disk was full.
     text += #"{"event":"e1","n":"#
     try Files.write(text, to: bench.data.auditFile, isPrivate: true)
+    let newestFirst: [Int64] = (0..<2000).reversed()
     for limit in [1000, 7, 333] {
       var numbers: [Int64] = []
       var before: Int64?
@@ -321,7 +322,7 @@ struct AuditReaderTests {
         numbers += (page["entries"]?.array ?? []).compactMap { $0["n"]?.integer }
         before = page["next"]?.integer
       } while before != nil
-      #expect(numbers == (0..<2000).reversed().map(Int64.init), "seed \(first), limit \(limit)")
+      #expect(numbers == newestFirst, "seed \(first), limit \(limit)")
     }
     let some = try bench.ask("GET", "/v1/audit?limit=1000&event=e2").json["entries"]?.array ?? []
     #expect(some.count == 666 && some.allSatisfy { $0["event"]?.string == "e2" })
